@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -27,6 +28,14 @@ settings.load_profile("ordinary")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the expected texts of golden tests")
     parser.addoption("--guard-pages", action="store_true", help="arrays of CPU kernels end where access faults")
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay for the whole run: Python's collector need not go through them again and again, and less
+    often through what tests make."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -17,7 +17,7 @@ from tiledsl.passes.pipelines import cpu_pipeline
 
 
 @given(program=tile_programs(), block=st.sampled_from([1, 5, 16]), tiled=st.booleans(), outlined=st.booleans())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_random_programs(program: RandomProgram, block: int, tiled: bool, outlined: bool) -> None:
     """`outlined`: every loop nest is a function, as in programs of many loops."""
     expected = program.execute()

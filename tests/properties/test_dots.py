@@ -33,7 +33,7 @@ def test_matrices_with_axes_of_one_element(units: tuple[bool, bool, bool]) -> No
 
 
 @given(program=batched_dots(), block=st.sampled_from([1, 3, 16]))
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_batched_dots(program: BatchedDot, block: int) -> None:
     check(program, block)
 

@@ -44,7 +44,7 @@ def check(fused: FusedGraph, formula: RandomFormula, arch: str, tolerance: float
 
 
 @given(formula=formulas())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_fused_formulas(formula: RandomFormula) -> None:
     note([step.__name__ for step in formula.steps])
     graph = tiledsl.trace(formula, formula.x)
@@ -54,14 +54,14 @@ def test_fused_formulas(formula: RandomFormula) -> None:
 
 
 @given(formula=formulas(np.float16))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_fused_formulas_of_narrow_floats(formula: RandomFormula) -> None:
     note([step.__name__ for step in formula.steps])
     check(tiledsl.fuse(tiledsl.trace(formula, formula.x)), formula, "sm_90", 3e-2)
 
 
 @given(formula=formulas(), seed=st.integers(0, 2**16))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=14, deadline=None)
 def test_any_grouping_that_the_search_can_come_to(formula: RandomFormula, seed: int) -> None:
     """Prices by chance: every merge that is legal is made in some run, and left out in another."""
     note([step.__name__ for step in formula.steps])
@@ -86,7 +86,7 @@ def _by_chance(chance: random.Random) -> Callable[[Prices, KernelPlan], Price]:
 
 
 @given(formula=formulas(), seed=st.integers(0, 2**16))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=14, deadline=None)
 def test_any_decision_that_measurements_can_come_to(formula: RandomFormula, seed: int) -> None:
     """Prices by chance, all of which are near ties, and what was measured by chance too."""
     note([step.__name__ for step in formula.steps])
@@ -110,7 +110,7 @@ def test_any_decision_that_measurements_can_come_to(formula: RandomFormula, seed
 
 
 @given(formula=formulas(), seed=st.integers(0, 2**16))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=14, deadline=None)
 def test_the_two_ways_of_a_near_tie_are_graphs_of_their_own(formula: RandomFormula, seed: int) -> None:
     """What is measured of a tie has the ops that differ, and both ways give what these ops do."""
     note([step.__name__ for step in formula.steps])

@@ -76,7 +76,7 @@ def expected(x: Array, w: Array, case: Case) -> Array:
     return y
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(CASES, st.integers(0, 99))
 def test_random_sums(case: Case, seed: int) -> None:
     random = np.random.default_rng(seed)

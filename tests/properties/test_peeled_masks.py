@@ -46,7 +46,7 @@ def check(condition: str, plan: Plan, arch: str, operands: list[Array], seed: in
 
 
 @given(conditions(), st.integers(1, 40), st.integers(1, 70), st.integers(-5, 80), st.integers(0, 9))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_random_comparisons(condition: str, queries: int, keys: int, limit: int, seed: int) -> None:
     check(condition, ALIKE, "sm_80", operands_of(queries, keys, limit), seed)
 

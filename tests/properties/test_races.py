@@ -35,7 +35,7 @@ def run(module: Module, arguments: list[Any]) -> Checked:
 
 
 @given(kernel=kernels())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_sound_kernels_are_left_alone(kernel: RandomKernel) -> None:
     module, arguments = lowered(kernel)
     refuse_races(module.entry)
@@ -43,7 +43,7 @@ def test_sound_kernels_are_left_alone(kernel: RandomKernel) -> None:
 
 
 @given(program=tile_programs())
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_sound_programs_are_left_alone(program: RandomProgram) -> None:
     """Those on which passes are tested, whose results depend neither on blocks nor on the order of programs."""
     note(print_module(program.module))
@@ -53,7 +53,7 @@ def test_sound_programs_are_left_alone(program: RandomProgram) -> None:
 
 
 @given(kernel=kernels(MUTATIONS))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_races_are_found_when_compiling(kernel: RandomKernel) -> None:
     module, _ = lowered(kernel)
     with pytest.raises(TileRaceError):
@@ -61,7 +61,7 @@ def test_races_are_found_when_compiling(kernel: RandomKernel) -> None:
 
 
 @given(kernel=kernels(MUTATIONS))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_races_are_found_by_a_run(kernel: RandomKernel) -> None:
     """If a later store hides what came of it, for these arguments, it is in the notes."""
     module, arguments = lowered(kernel)

@@ -99,7 +99,7 @@ def test_random_convolutions(case: Convolution) -> None:
     assert_close(np.moveaxis(actual, -1, 1) if case.last else actual, wanted, relative=1e-5, terms=terms)
 
 
-@settings(max_examples=8, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=4, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(convolutions(channels=(8, 16, 12), columns=8))
 def test_in_the_emulator(case: Convolution) -> None:
     arrays = _arrays(case, F16)
@@ -113,7 +113,7 @@ def test_in_the_emulator(case: Convolution) -> None:
     assert_close(np.moveaxis(actual, -1, 1) if case.last else actual, wanted, relative=4e-3, terms=terms)
 
 
-@settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=3, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(convolutions(channels=(1, 3, 8), columns=8))
 def test_planes_in_the_emulator(case: Convolution) -> None:
     """f32, by planes of the image wherever that can be, pixels of few channels by rows."""

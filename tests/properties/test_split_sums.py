@@ -50,7 +50,7 @@ def test_plans_of_the_parts_are_right_in_the_emulator(program: RandomSum, parts:
 
 
 @given(program=tile_programs())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_whatever_else_a_grid_does_happens_as_before(program: RandomProgram) -> None:
     before: list[str] = []
     after: list[str] = []

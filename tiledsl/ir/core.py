@@ -235,8 +235,8 @@ class Op:
     def walk(self) -> Iterator[Op]:
         """This op, then every op nested in it, in order."""
         yield self
-        for block in self.bodies.values():
-            yield from block.walk()
+        if self.bodies:
+            yield from _walk(_ops_in(self.bodies))
 
     def clone(self, values: dict[Value, Value]) -> Op:
         """A copy whose operands are mapped through `values`, which learns the copies of its results."""
@@ -322,8 +322,7 @@ class Block:
 
     def walk(self) -> Iterator[Op]:
         """Every op in this block and below, in order. The block may be changed while walking."""
-        for op in list(self.ops):
-            yield from op.walk()
+        return _walk(iter(self.ops[:]))
 
     def clone(self, values: dict[Value, Value]) -> Block:
         copy = Block([(a.type, a.name) for a in self.arguments])
@@ -331,6 +330,25 @@ class Block:
         for op in self.ops:
             copy.append(op.clone(values))
         return copy
+
+
+def _walk(ops: Iterator[Op]) -> Iterator[Op]:
+    """These ops and all below them, in order: in one generator, since passes walk deep modules again and again."""
+    around = [ops]
+    while around:
+        for op in around[-1]:
+            yield op
+            if op.bodies:
+                around.append(_ops_in(op.bodies))
+                break
+        else:
+            around.pop()
+
+
+def _ops_in(bodies: Mapping[str, Block]) -> Iterator[Op]:
+    """The ops of all bodies; those of each as it is when the walk comes to it."""
+    for block in bodies.values():
+        yield from block.ops[:]
 
 
 @dataclass(frozen=True)

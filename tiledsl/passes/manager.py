@@ -11,7 +11,7 @@ why in a remark; only a contract of the user's that cannot be kept is an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol
 
 from tiledsl.ir.core import Function, Module
@@ -87,10 +87,15 @@ class Pass(Protocol):
 
 @dataclass(frozen=True)
 class PassManager:
-    """Passes in order. `dump` is given the module as it comes in, under the name `input`, and after every pass."""
+    """Passes in order. `dump` is given the module as it comes in, under the name `input`, and after every pass.
+
+    `verify`: whether the module's form is checked. With `between` it is after every pass, as tests of passes want it;
+    without, once, after the last one: what is illegal then is checked pass by pass, to name the one that made it so.
+    """
 
     passes: Sequence[Pass]
     verify: bool = True
+    between: bool = True
     dump: Callable[[str, Module], None] | None = None
 
     def run(self, module: Module, context: PassContext | None = None) -> Module:
@@ -104,13 +109,26 @@ class PassManager:
         if self.verify:
             verify(module, form if form in APART else Form.TILE)
         self._check_order(module, form)
+        if not self.verify or self.between:
+            return self._run(module, form, context)
+        try:
+            return self._run(module, form, context)
+        except TileError:
+            raise
+        except Exception:
+            # a bug of a pass: the first one that leaves an illegal module is told, if there is one
+            again = PassContext(context.machine, groupings=context.groupings)
+            replace(self, between=True, dump=None)._run(module, form, again)
+            raise
+
+    def _run(self, module: Module, form: Form, context: PassContext) -> Module:
         module = module.clone()
         self._dump("input", module)
-        for step in self.passes:
+        for place, step in enumerate(self.passes):
             module = step.run(module, context)
             form = stronger(form, step.gives)
             self._dump(step.name, module)
-            if self.verify:
+            if self.verify and (self.between or place == len(self.passes) - 1):
                 _verify_after(step, module, form)
         return module
 

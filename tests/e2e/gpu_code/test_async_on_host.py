@@ -18,7 +18,7 @@ from tiledsl.ir.core import Function
 from tiledsl.ir.text.parser import parse_module
 
 MOST_ELEMENTS = 200_000
-EVERY = 4
+EVERY = 6
 """One of so many programs is run: the host compiler takes seconds for each."""
 
 

@@ -81,7 +81,7 @@ def check_local_memory(case: Case, code: dict[str, Disassembly]) -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_100"])
-@pytest.mark.parametrize("case", share([*ESSENTIAL, *KINDS], 3), ids=str)
+@pytest.mark.parametrize("case", share([*ESSENTIAL, *KINDS], 6), ids=str)
 def test_compiles(case: Case, arch: str) -> None:
     check_local_memory(case, machine_code(compiled_for(case, arch)))
 
@@ -90,7 +90,7 @@ WARPGROUPS_ALSO = {"HMMA": "HGMMA", "IMMA": "IGMMA"}
 """What stands for an instruction where warpgroups multiply."""
 
 
-@pytest.mark.parametrize("case", share(ON_SM_90, 3), ids=str)
+@pytest.mark.parametrize("case", share(ON_SM_90, 6), ids=str)
 def test_machine_code_for_sm_90(case: Case) -> None:
     code = machine_code(compiled_for(case, "sm_90"))
     for instruction in case.instructions:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.compare import assert_close
@@ -37,6 +37,7 @@ def integers(random: np.random.Generator, *shape: int) -> Any:
     return random.integers(-4, 5, shape).astype(np.float32)
 
 
+@settings(max_examples=8)
 @given(
     st.integers(0, 70), st.integers(0, 40), st.integers(0, 50), st.lists(st.integers(-3, 80), min_size=1, max_size=3),
     st.integers(-30, 30), st.integers(0, 99),
@@ -54,6 +55,7 @@ def test_rows_before_an_end(t: int, k: int, n: int, counts: list[int], move: int
     np.testing.assert_array_equal(given, expected)
 
 
+@settings(max_examples=7)
 @given(st.lists(st.integers(0, 150), min_size=1, max_size=5), st.integers(0, 20), st.booleans(), st.integers(0, 99))
 def test_rows_of_experts(counts: list[int], rest: int, transposed: bool, seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -120,7 +120,7 @@ def by_two(x: Array, w: Array, end: int, arch: str, seed: int) -> tuple[Any, Arr
     arch=st.sampled_from(["sm_80", "sm_90", "sm_90"]),
     seed=st.integers(0, 3),
 )
-@settings(max_examples=24)
+@settings(max_examples=10)
 def test_products(
     run: Callable[..., tuple[Any, Array]],
     rows: int,

@@ -23,9 +23,9 @@ SMALL = Sizes(layers=2, width=32, heads=4, kv_heads=2, hidden=48, vocabulary=50)
     "options",
     [
         "",
-        "--temperature 0.8 --dtype f16",
+        pytest.param("--temperature 0.8 --dtype f16", marks=pytest.mark.slow),
         "--batch 3 --prompt 33 --tokens 20 --page 8 --heads 8 --kv-heads 1 --layers 1",
-        "--batch 1 --prompt 1 --tokens 2 --page 64 --kv-heads 4 --temperature 2",
+        pytest.param("--batch 1 --prompt 1 --tokens 2 --page 64 --kv-heads 4 --temperature 2", marks=pytest.mark.slow),
     ],
 )
 def test_the_example(options: str) -> None:

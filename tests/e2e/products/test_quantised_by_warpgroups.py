@@ -47,7 +47,7 @@ def linear(dtype: Any, group: int) -> Any:
     group=st.sampled_from([32, 64, 128]),
     seed=st.one_of(st.none(), st.integers(0, 3)),
 )
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 def test_random_sizes(rows: int, columns: int, turns: int, kind: str, group: int, seed: int | None) -> None:
     """Of one turn, of which none follows, and of more."""
     depth = 128 * turns

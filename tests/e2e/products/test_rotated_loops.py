@@ -98,8 +98,15 @@ CASES: list[tuple[Sizes, bool, Plan]] = [
 ]
 
 
-@pytest.mark.parametrize(("sizes", "causal", "plan"), CASES, ids=str)
-@pytest.mark.parametrize("known", [True, False])
+BY_TURNS = [
+    pytest.param(*case, known, marks=() if (n + known) % 2 else (pytest.mark.slow,))
+    for n, case in enumerate(CASES)
+    for known in (True, False)
+]
+"""The ordinary run takes each of the cases once, with sizes that are known and with others by turns."""
+
+
+@pytest.mark.parametrize(("sizes", "causal", "plan", "known"), BY_TURNS, ids=str)
 def test_attention(sizes: Sizes, causal: bool, plan: Plan, known: bool) -> None:
     operands = operands_of(sizes)
     module = lowered(module_of(attention, operands, known=known, causal=causal), plan)

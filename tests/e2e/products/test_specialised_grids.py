@@ -32,7 +32,7 @@ def lowered_case(planned: PlannedCase) -> Module:
     return lowered(placed, planned.plan)
 
 
-@pytest.mark.parametrize("planned", share([*SPECIALISED_CASES, *FUSED_CASES], 2), ids=str)
+@pytest.mark.parametrize("planned", share([*SPECIALISED_CASES, *FUSED_CASES], 4), ids=str)
 def test_in_the_emulator(planned: PlannedCase) -> None:
     module = lowered_case(planned)
     kinds = {type(op) for op in module.walk()}
@@ -56,7 +56,7 @@ def test_rows_that_are_not_loaded_hold_nothing() -> None:
     assert not holds[8:].any()
 
 
-@pytest.mark.parametrize("planned", [*SPECIALISED_CASES, *FUSED_CASES], ids=str)
+@pytest.mark.parametrize("planned", share([*SPECIALISED_CASES, *FUSED_CASES], 3), ids=str)
 def test_compiles_without_spills_or_warnings(planned: PlannedCase) -> None:
     source = emit_program(lowered_case(planned), 90)
     assert refusals(compile_cubin(source.text, "sm_90", "kernel")) == []

@@ -59,7 +59,7 @@ def shares_columns(compiled: tiledsl.Compiled) -> bool:
     plan=st.integers(0, 3),
     seed=st.one_of(st.none(), st.integers(0, 3)),
 )
-@settings(max_examples=12)
+@settings(max_examples=5)
 def test_keys_and_values_of_their_own(
     rows: int, depth: int, width: int, keys: int, beyond: float, plan: int, seed: int | None
 ) -> None:
@@ -78,7 +78,7 @@ def test_keys_and_values_of_their_own(
     plan=st.integers(0, 3),
     seed=st.one_of(st.none(), st.integers(0, 3)),
 )
-@settings(max_examples=12)
+@settings(max_examples=5)
 def test_values_that_are_a_part_of_keys(
     rows: int, sizes: tuple[int, int], keys: int, beyond: float, plan: int, seed: int | None
 ) -> None:

@@ -65,7 +65,7 @@ def check(case: BackToBack, module: Module, arrays: list[Any], seed: int | None)
 
 
 @given(case=cases(), place=st.integers(0, MOST_PLANS - 1), seed=st.integers(0, 99))
-@settings(max_examples=15, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=7, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 def test_random_loops(case: BackToBack, place: int, seed: int) -> None:
     placed = placed_case(back_to_back, case.arrays(), **case.constants)
     every = ranked_plans(placed.entry, HOPPER, sizes_of(case, placed), (16,) * 8, MOST_PLANS)
@@ -82,7 +82,7 @@ def test_random_loops(case: BackToBack, place: int, seed: int) -> None:
 
 
 @given(case=cases(), seed=st.integers(0, 99), depth=st.sampled_from([32, 48, 64]))
-@settings(max_examples=10, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=5, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 def test_random_loops_with_scores_apart(case: BackToBack, seed: int, depth: int) -> None:
     """Whether or not a planner would: one warpgroup makes scores, two have half of the columns of each sum."""
     placed = placed_case(back_to_back, case.arrays(), **case.constants)

@@ -49,7 +49,7 @@ def check_footprint(footprint: ThreadFootprint, stages: int, module: Module, eve
 
 
 @given(case=cases(), place=st.integers(0, MOST_PLANS - 1), arch=ARCHES, seed=st.integers(0, 99))
-@settings(max_examples=12, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=5, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 def test_random_loops(case: BackToBack, place: int, arch: str, seed: int) -> None:
     placed = placed_case(back_to_back, case.arrays(), **case.constants)
     search = search_of(placed, sizes_of(case, placed), arch)

@@ -15,7 +15,7 @@ ARCHITECTURES = st.sampled_from(["sm_80", "sm_90"])
 
 
 @given(program=tile_programs(), arch=ARCHITECTURES, data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=24)
 def test_random_programs(program: RandomProgram, arch: str, data: st.DataObject) -> None:
     check(program, arch, data)
 

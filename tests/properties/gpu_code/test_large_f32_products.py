@@ -36,7 +36,7 @@ SIZES = st.sampled_from([64, 129, 512, 1000, 2048, 8192])
 
 
 @given(st.sampled_from(list(BEFORE)), st.sampled_from(list(AFTER)), SIZES, SIZES, SIZES)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_every_group_is_planned(before: str, after: str, m: int, n: int, k: int) -> None:
     note(f"{before}, {after}: {m} x {n} x {k}")
 

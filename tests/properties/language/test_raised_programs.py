@@ -42,7 +42,7 @@ def call_of(function: Function, sizes: dict[str, int]) -> graph_ops.Call:
 
 
 @given(program=tile_programs())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_plain_programs_compute_the_same_as_graphs(program: RandomProgram) -> None:
     function = program.module.entry
     made_plainer(function)

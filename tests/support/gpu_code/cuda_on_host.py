@@ -7,12 +7,15 @@ threads come to. An asynchronous copy happens when it is waited for, and shared 
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import re
 import shutil
 import struct
 import subprocess
+import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -102,11 +105,34 @@ def compile_on_host(source: CudaSource, folder: Path) -> ctypes.CDLL:
     """The program as a library, with a function `launch_...` for each kernel. Needs `host_compiler()`."""
     text, library = folder / "program.cpp", folder / "program.so"
     text.write_text(host_text(source), encoding="utf-8")
-    options = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing"]
     compiler = host_compiler()
     assert compiler is not None
-    subprocess.run([compiler, *options, "-o", str(library), str(text)], check=True)
+    command = [
+        compiler,
+        *OPTIONS,
+        "-shared",
+        "-include",
+        str(_compiled_header(compiler)),
+        "-o",
+        str(library),
+        str(text),
+    ]
+    subprocess.run(command, check=True)
     return ctypes.CDLL(str(library))
+
+
+OPTIONS = ("-std=c++17", "-O1", "-w", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing")
+
+
+@cache
+def _compiled_header(compiler: str) -> Path:
+    """What all programs begin with, compiled once for each process: it takes longer than the rest of any of them."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    header = Path(folder.name) / "on_host.h"
+    header.write_text("\n".join(one.read_text(encoding="utf-8") for one in HEADERS), encoding="utf-8")
+    subprocess.run([compiler, *OPTIONS, "-x", "c++-header", "-o", f"{header}.gch", str(header)], check=True)
+    return header
 
 
 def host_compiler() -> str | None:
@@ -115,12 +141,12 @@ def host_compiler() -> str | None:
 
 
 def host_text(source: CudaSource) -> str:
-    """The program as C++."""
+    """The program as C++, behind the headers."""
     text = _FUNCTION.sub(lambda found: f"static inline {_host_function(found[1])}", source.text)
     declared = "extern __shared__ __align__(1024) unsigned char shared_memory[];"
     text = text.replace(declared, "unsigned char* const shared_memory = ::block_().shared;")
     launches = [_launch(found[1], found[2]) for found in _KERNEL.finditer(text)]
-    return "\n".join([*(header.read_text(encoding="utf-8") for header in HEADERS), text, *launches])
+    return "\n".join([text, *launches])
 
 
 def _host_function(text: str) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.op_checks import agree, kernels_of, normal, wide
+from tests.support.compare import assert_close
+from tests.support.op_checks import kernels_of, normal, results_of, wide
 from tiledsl import TileError, TileRuntimeError, ops, tile
 
 F16, F32 = np.float16, np.float32
@@ -57,29 +58,35 @@ SHAPES = [(4, 4, 5), (8, 2, 1), (8, 2, 5), (4, 1, 20)]
 """Heads, heads of the keys, queries."""
 
 
-@pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize(("heads", "served", "queries"), SHAPES)
-def test_lengths_and_pages(heads: int, served: int, queries: int, options: dict[str, Any]) -> None:
+CASES = [
+    (shape, options, (F32, F16)[(i + j) % 2]) for i, shape in enumerate(SHAPES) for j, options in enumerate(OPTIONS)
+]
+"""Each dtype with each of the shapes, and with each of the options."""
+
+
+@pytest.mark.parametrize("in_cache", [False, True])
+@pytest.mark.parametrize(("shape", "options", "dtype"), CASES)
+def test_lengths_and_pages(shape: tuple[int, int, int], options: dict[str, Any], dtype: Any, in_cache: bool) -> None:
+    heads, served, queries = shape
     lengths = np.array([0, 4, 21], np.int32)
-    for dtype in (F32, F16):
-        q = normal(3, heads, queries, 16, dtype=dtype)
-        k, v = (normal(3, served, 21, width, dtype=dtype, seed=width) for width in (16, 12))
-        out, lse = expected(q, k, v, lengths, **options)
+    q = normal(3, heads, queries, 16, dtype=dtype)
+    k, v = (normal(3, served, 21, width, dtype=dtype, seed=width) for width in (16, 12))
+    out, lse = expected(q, k, v, lengths, **options)
 
-        def dense(q: Any, k: Any, v: Any, lengths: Any) -> Any:
-            return ops.attention(q, k, v, seq_lens=lengths, return_lse=True, **options)
+    def dense(q: Any, k: Any, v: Any, lengths: Any) -> Any:
+        return ops.attention(q, k, v, seq_lens=lengths, return_lse=True, **options)
 
-        def paged(q: Any, k: Any, v: Any, tables: Any, lengths: Any) -> Any:
-            both = {"seq_lens": lengths, "block_tables": tables}
-            return ops.attention(q, k, v, **both, return_lse=True, **options)
+    def paged(q: Any, k: Any, v: Any, tables: Any, lengths: Any) -> Any:
+        both = {"seq_lens": lengths, "block_tables": tables}
+        return ops.attention(q, k, v, **both, return_lse=True, **options)
 
-        (keys, table), (values, _) = in_pages(k, 4, 7), in_pages(v, 4, 7)
-        for call, arrays in ((dense, [q, k, v, lengths]), (paged, [q, keys, values, table, lengths])):
-            agree(lambda *a, call=call: call(*a)[0], arrays, out, terms=4)
-            got: Any = call(*arrays)[1]
-            assert got.dtype == np.float32
-            assert np.array_equal(np.isfinite(got), np.isfinite(lse))
-            assert np.allclose(got[np.isfinite(lse)], lse[np.isfinite(lse)], atol=1e-2 if dtype == F16 else 1e-5)
+    (keys, table), (values, _) = in_pages(k, 4, 7), in_pages(v, 4, 7)
+    call, arrays = (paged, [q, keys, values, table, lengths]) if in_cache else (dense, [q, k, v, lengths])
+    for found, got in results_of(call, arrays).values():
+        assert_close(np.asarray(found), out.astype(dtype), terms=4)
+        assert got.dtype == np.float32
+        assert np.array_equal(np.isfinite(got), np.isfinite(lse))
+        assert np.allclose(got[np.isfinite(lse)], lse[np.isfinite(lse)], atol=1e-2 if dtype == F16 else 1e-5)
 
 
 @pytest.mark.parametrize("options", OPTIONS)

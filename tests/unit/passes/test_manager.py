@@ -14,7 +14,7 @@ from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.tile_ops import Store
 from tiledsl.ir.verifier import Form
-from tiledsl.passes.manager import PassContext, PassManager, form_of, stronger
+from tiledsl.passes.manager import Pass, PassContext, PassManager, form_of, stronger
 from tiledsl.passes.tile.canonicalise import Canonicalise
 from tiledsl.passes.tile.dce import EliminateDeadCode
 from tiledsl.passes.tile.infer_tiling import InferTiling
@@ -83,9 +83,11 @@ def test_an_illegal_module_is_the_users_error() -> None:
     assert caught.value.code == "ir-invalid"
 
 
-def test_a_pass_that_breaks_the_module_is_named() -> None:
+@pytest.mark.parametrize("between", [True, False])
+@pytest.mark.parametrize("others", [[], [PlaceLevels()], [PlaceLevels(), InferTiling()]])
+def test_a_pass_that_breaks_the_module_is_named(others: list[Pass], between: bool) -> None:
     with pytest.raises(AssertionError, match="drop-yields made an illegal module"):
-        PassManager([DropYields()]).run(parse_module(GEMM))
+        PassManager([DropYields(), *others], between=between).run(parse_module(GEMM))
 
 
 def test_without_verification_nothing_is_checked() -> None:

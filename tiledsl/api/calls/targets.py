@@ -88,7 +88,7 @@ def _compile_for_cpu(module: Module) -> Made:
     from tiledsl.passes.pipelines import cpu_pipeline
 
     context = PassContext(host())
-    tiled = PassManager(cpu_pipeline()).run(module, context)
+    tiled = PassManager(cpu_pipeline(), between=False).run(module, context)
     program = compile_module(tiled, host())
     remarks = [Note(r.pass_name, r.location.file, r.location.line, r.text) for r in context.remarks]
     notes = tuple(dict.fromkeys(remarks))
@@ -109,7 +109,7 @@ def _compile_for_cuda(module: Module, arch: str) -> Made:
     from tiledsl.passes.pipelines import gpu_front_pipeline
 
     context = PassContext()
-    placed = PassManager(gpu_front_pipeline()).run(module, context)
+    placed = PassManager(gpu_front_pipeline(), between=False).run(module, context)
     remarks = [Note(r.pass_name, r.location.file, r.location.line, r.text) for r in context.remarks]
     stages = {"front": print_module(module), "placed": print_module(placed)}
     return Made(CudaProgram(placed, arch), stages, tuple(dict.fromkeys(remarks)))

@@ -69,7 +69,7 @@ class FusedGraph:
 
         Raises TileShapeError if a size of the graph is not among `sizes`.
         """
-        return PassManager(self._passes(arch, sizes or {})).run(self.graph.module, context)
+        return PassManager(self._passes(arch, sizes or {}), between=False).run(self.graph.module, context)
 
     def lowered_before(
         self, arch: str, sizes: Mapping[str, int], groupings: Mapping[str, bool] | None = None
@@ -85,7 +85,7 @@ class FusedGraph:
             return None
         self._check_sizes(sizes)
         passes = [SetSizes(tuple(sizes.items())), *before_groups(target_of(arch).name)]
-        return PassManager(passes).run(self.graph.module)
+        return PassManager(passes, between=False).run(self.graph.module)
 
     def _passes(self, arch: str, sizes: Mapping[str, int]) -> list[Pass]:
         self._check_sizes(sizes)

@@ -42,7 +42,7 @@ def read_or_lower(
         if found is not None:
             return found
     started, context = time.perf_counter(), PassContext(groupings=groupings or {})
-    module = PassManager(passes).run(graph, context)
+    module = PassManager(passes, between=False).run(graph, context)
     notes = [Note(r.pass_name, r.location.file, r.location.line, r.text) for r in context.remarks]
     notes = list(dict.fromkeys(notes))
     is_text = not any(function.size_origins for function in module.functions)  # which have none

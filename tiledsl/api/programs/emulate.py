@@ -6,7 +6,7 @@ A call is checked, and its outputs are made, as for any program on the CPU; only
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NoReturn
@@ -179,8 +179,14 @@ class BoundEmulation:
 
     def _code(self, alignment: tuple[int, ...], laid: tuple[int, ...]) -> Code:
         program, wanted = self.program, self.program.request.plan
+        module, arch = program.module, program.arch
+        plans = choose_plans(module.entry, gpu_machine(arch), self.symbols, alignment, laid)
+        past_the_end = program.clamped and 0 < wanted >= len(plans)
+        # the last plan that has room is found from the end: those in front of it need not be lowered
+        if past_the_end:
+            plans, wanted = plans[::-1], 0
         count, last = 0, None
-        for plan, function in fitting_plans(program.module, program.arch, self.symbols, alignment, laid):
+        for plan, function in fitting_plans(plans, module, arch):
             last = Code(plan, function, programs_of(function, self.symbols))
             if count == wanted:
                 return last
@@ -201,16 +207,14 @@ def _fail_plan(wanted: object, count: int, kernel: str) -> NoReturn:
     fail("emulate-plan", caller_location(), plan=wanted, count=counted, known=known, kernel=kernel)
 
 
-def fitting_plans(
-    module: Module, arch: str, sizes: Mapping[str, int], alignment: Sequence[int], laid: Sequence[int] = ()
-) -> Iterator[tuple[Plan, Function]]:
-    """The plans that have room on the machine, the best first, each with its GPU IR.
+def fitting_plans(plans: Iterable[Plan], module: Module, arch: str) -> Iterator[tuple[Plan, Function]]:
+    """Those of the plans that have room on the machine, in their order, each with its GPU IR.
 
     Raises TileResourceError if there is none.
     """
     failure: TileResourceError | None = None
     some = False
-    for plan in choose_plans(module.entry, gpu_machine(arch), sizes, alignment, laid):
+    for plan in plans:
         code = _lowered(module, plan, arch)
         if isinstance(code, Function):
             some = True
@@ -226,7 +230,7 @@ def fitting_plans(
 def _lowered(module: Module, plan: Plan, arch: str) -> Function | TileResourceError:
     """The GPU IR for a plan, or why it has no room. Kept: a call is often emulated with many seeds."""
     try:
-        return PassManager(gpu_pipeline(plan, arch)).run(module, PassContext()).entry
+        return PassManager(gpu_pipeline(plan, arch), between=False).run(module, PassContext()).entry
     except TileResourceError as error:
         return error
 

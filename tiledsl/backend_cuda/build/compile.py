@@ -67,7 +67,7 @@ def compile_variant(module: Module, arch: str, plans: Sequence[Plan]) -> Variant
 
 def _compile(module: Module, arch: str, plan: Plan, notes: Sequence[str]) -> Variant:
     context = PassContext()
-    lowered = PassManager(gpu_pipeline(plan, arch)).run(module, context)
+    lowered = PassManager(gpu_pipeline(plan, arch), between=False).run(module, context)
     source, cubin = _with_room(lowered, arch, plan)
     remarks = tuple(dict.fromkeys(context.remarks))
     return Variant(plan, source, cubin, print_module(lowered), tuple(notes), remarks, tile_reports(lowered))
@@ -75,7 +75,8 @@ def _compile(module: Module, arch: str, plan: Plan, notes: Sequence[str]) -> Var
 
 def sources_by(module: Module, arch: str, plan: Plan) -> list[str]:
     """The CUDA C that a plan may come to (`_with_room` says which), written and not compiled. Raises TileError."""
-    lowered, capability = PassManager(gpu_pipeline(plan, arch)).run(module, PassContext()), gpu_machine(arch).capability
+    lowered = PassManager(gpu_pipeline(plan, arch), between=False).run(module, PassContext())
+    capability = gpu_machine(arch).capability
     return [emit_program(lowered, capability, chained=plan.chained, fewer=fewer).text for fewer in (0, 1)]
 
 

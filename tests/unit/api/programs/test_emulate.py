@@ -275,8 +275,20 @@ def test_plans_without_room_are_left() -> None:
     every = api_emulate.choose_plans(placed.module.entry, api_emulate.gpu_machine("sm_90"), {}, alignment)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(api_emulate, "_lowered", refusing(every[0]))
-        fitting = [plan for plan, _ in api_emulate.fitting_plans(placed.module, "sm_90", {}, alignment)]
+        fitting = [plan for plan, _ in api_emulate.fitting_plans(every, placed.module, "sm_90")]
     assert fitting == every[1:]
+
+
+def test_the_last_plan_with_room_is_found_from_the_end() -> None:
+    large, sizes, aligned = normal(128, 512), {"M": 128, "K": 512, "N": 128}, (16, 16, 16)
+    placed: Any = gemm.compile(large, large.T, arch="sm_90").program
+    every = api_emulate.choose_plans(placed.module.entry, api_emulate.gpu_machine("sm_90"), sizes, aligned)
+    request = Request(arch="sm_90", plan=len(every))
+    program = api_emulate.EmulatedProgram(placed.module, "sm_90", request, [], clamped=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(api_emulate, "_lowered", refusing(every[-1]))
+        code = program.bind(sizes, [], 1)._code(aligned, ())  # pyright: ignore[reportPrivateUsage]
+    assert code.plan == every[-2]
 
 
 def refusing(refused: object) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.compare import assert_close
@@ -63,6 +63,7 @@ def numbers(seed: int, shape: tuple[int, ...], dtype: str) -> Any:
     return np.random.default_rng(seed).standard_normal(shape).astype(to_numpy(BY_NAME[dtype]))
 
 
+@settings(max_examples=8)
 @given(st.data())
 def test_sums_of_windows(data: st.DataObject) -> None:
     draw = data.draw

@@ -38,10 +38,19 @@ def numbers(seed: int, shape: tuple[int, ...], dtype: str) -> Any:
     return np.random.default_rng(seed).integers(-3, 4, shape).astype(to_numpy(BY_NAME[dtype]))
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f16", "i8"])
-@pytest.mark.parametrize("machine", ["avx512", "avx2", "generic"])
-@pytest.mark.parametrize("is_turned", [True, False])
-@pytest.mark.parametrize("axes", [(3, 21), (7, 7, 3), (2, 32), (3, 1, 5), (40, 20)])
+DTYPES, KINDS = ("f32", "f16", "i8"), ("avx512", "avx2", "generic")
+AXES = [(3, 21), (7, 7, 3), (2, 32), (3, 1, 5), (40, 20)]
+CASES = [
+    pytest.param(axes, turned, machine, dtype, marks=() if (i + j + k + turned) % 3 == 0 else (pytest.mark.slow,))
+    for i, axes in enumerate(AXES)
+    for turned in (True, False)
+    for j, machine in enumerate(KINDS)
+    for k, dtype in enumerate(DTYPES)
+]
+"""The ordinary run takes a third: each two of these four together."""
+
+
+@pytest.mark.parametrize(("axes", "is_turned", "machine", "dtype"), CASES)
 def test_products(axes: tuple[int, ...], is_turned: bool, machine: str, dtype: str) -> None:
     depth, inner = int(np.prod(axes)), ", ".join(map(str, axes))
     names, whole = ("N", f"[N, {inner}]"), ", ".join(":" for _ in axes)

@@ -48,7 +48,7 @@ def test_legal(program: HopperProgram) -> None:
     verify(program.module, Form.GPU)
 
 
-@pytest.mark.parametrize("program", share(PROGRAMS, 3), ids=str)
+@pytest.mark.parametrize("program", share(PROGRAMS, 6), ids=str)
 def test_machine_code(program: HopperProgram) -> None:
     cubin = compiled(program).cubin
     assert refusals(cubin) == []

@@ -158,7 +158,7 @@ BESIDE = SharedLayout((0, 1, 2, 3), panel=64)
 """Rows of one element across, whose panels lie beside each other: no box goes on from one row to the next."""
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(copies(), st.integers(0, 3))
 @example(
     (

@@ -18,7 +18,7 @@ from tiledsl.passes.manager import PassContext, PassManager
 
 @pytest.mark.parametrize("fuse", [True, False])
 @given(graph=graph_modules())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_each_stage_of_a_random_graph_computes_the_same(fuse: bool, graph: RandomGraph) -> None:
     sizes = SetSizes(tuple(graph.sizes.items()))
     expected = graph.execute()

@@ -68,7 +68,7 @@ def windowed(draw: st.DrawFn) -> tuple[str, Formula, list[Any]]:
 @pytest.mark.filterwarnings("ignore:.*does not use its input")
 @pytest.mark.parametrize("fuse", [True, False])
 @given(case=windowed())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_each_stage_computes_the_same(fuse: bool, case: tuple[str, Formula, list[Any]]) -> None:
     _, formula, arrays = case
     graph = tiledsl.trace(formula, *arrays)

@@ -15,7 +15,21 @@ from tiledsl.ir.gpu.async_ops import Role
 from tiledsl.ir.gpu.gpu_ops import Launch, Reduce
 from tiledsl.ir.gpu.gpu_rules import role_around
 from tiledsl.ir.layouts.fold_plans import FoldPlan, plan_fold
-from tiledsl.ir.tile_ops import For, If, Range, While
+from tiledsl.ir.tile_ops import (
+    Broadcast,
+    Cast,
+    Constant,
+    For,
+    If,
+    Map,
+    Random,
+    Range,
+    Reshape,
+    Size,
+    Transpose,
+    While,
+    Yield,
+)
 from tiledsl.passes.gpu.layouts.linear_indices import ops_around
 from tiledsl.passes.gpu.sync.memory_effects import Access
 
@@ -98,6 +112,8 @@ class MemoryFlow(ABC, Generic[AnyState]):
         return state
 
     def _step(self, op: Op, state: AnyState) -> AnyState:
+        if type(op) in _IN_REGISTERS:
+            return state
         match op:
             case If():
                 return self._block(op.then, state) | self._block(op.otherwise, state)
@@ -119,6 +135,12 @@ class MemoryFlow(ABC, Generic[AnyState]):
             if following == state:
                 return checked
             state = following
+
+
+_IN_REGISTERS: frozenset[type[Op]] = frozenset(
+    (Constant, Size, Map, Cast, Broadcast, Reshape, Transpose, Random, Yield)
+)
+"""Most ops of a launch: they touch no memory and wait for nobody."""
 
 
 def _depth(op: Op) -> int:

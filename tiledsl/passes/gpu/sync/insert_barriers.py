@@ -40,7 +40,7 @@ pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Union
 
@@ -106,23 +106,32 @@ def _merge_neighbours(launch: Launch) -> None:
 
 
 def _insert(launch: Launch) -> None:
-    for op, scope in _Barriers(launch).fewest().items():
+    needed = _Barriers(launch).fewest()
+    users = _users_of_numbers(launch) if needed else {}
+    for op, scope in needed.items():
         assert op.parent is not None
         role = role_around(op)
-        barrier: Op = Barrier(op.location, scope=scope)
-        if role is not None:
-            barrier = NamedBarrier(op.location, id=_number_of(role, launch, op), threads=role.threads)
+        if role is None:
+            op.parent.insert_before(op, Barrier(op.location, scope=scope))
+            continue
+        barrier = NamedBarrier(op.location, id=_number_of(role, users, op), threads=role.threads)
+        users[barrier.id].append(barrier)
         op.parent.insert_before(op, barrier)
 
 
-def _number_of(role: Role, launch: Launch, at: Op) -> int:
-    """Of the barrier at which a role meets: one that it has for itself already, or else one that nobody has."""
+def _users_of_numbers(launch: Launch) -> dict[int, list[NamedBarrier]]:
+    """The named barriers of each number, without those by which warpgroups take turns."""
     users: dict[int, list[NamedBarrier]] = {number: [] for number in NAMED_BARRIERS}
     for op in launch.walk():
         if isinstance(op, NamedBarrier):
             users[op.id].append(op)
     for number in turn_barriers(launch):
         del users[number]
+    return users
+
+
+def _number_of(role: Role, users: Mapping[int, Sequence[NamedBarrier]], at: Op) -> int:
+    """Of the barrier at which a role meets: one that it has for itself already, or else one that nobody has."""
     own = [number for number, ops in users.items() if ops and all(_is_own(op, role) for op in ops)]
     free = [number for number, ops in users.items() if not ops]
     if not own and not free:

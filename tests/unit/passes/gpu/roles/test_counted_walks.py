@@ -84,7 +84,7 @@ def run(module: Module, arguments: list[Array], seed: int) -> Stored:
     heads=st.integers(1, 4), blocks=st.integers(1, 4), programs=st.integers(1, 7), raster=st.integers(1, 3),
     seed=st.integers(0, 99),
 )  # fmt: skip
-@settings(max_examples=10, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@settings(max_examples=5, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 def test_each_block_is_made_once(heads: int, blocks: int, programs: int, raster: int, seed: int) -> None:
     module, arguments = lowered_for(heads, blocks, programs, raster)
     found = run(module, arguments, seed)

@@ -171,7 +171,7 @@ masks = st.recursive(
 
 
 @given(masks.filter(lambda text: "j" in text and "i" in text), st.integers(0, ROWS - 1), st.integers(1, ROWS))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_no_coordinate_is_left_out(text: str, start: int, length: int) -> None:
     i, j = np.ogrid[:ROWS, :COLUMNS]
     source = f"lambda i, j, n: {text} & (i == i) & (j == j)"

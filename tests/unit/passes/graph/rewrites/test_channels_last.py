@@ -138,7 +138,7 @@ def networks(draw: st.DrawFn) -> Formula:
     return network
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(networks(), st.sampled_from((1, 2)))
 def test_random_networks(network: Formula, images: int) -> None:
     _lowered_as_it_was(network, np.clip(normal(images, *SHAPE[1:], dtype=F16), -1, 1))
