@@ -232,36 +232,6 @@ def _is_held_up(op: ops.Reshape) -> bool:
     return any(not is_free_under(value, before, user) for user, value in beside)
 
 
-@RULES.on(ops.Reshape)
-def reshape_of_what_is_looked_up(op: ops.Reshape, rewriter: Rewriter) -> bool:
-    # reshape(x[i]) => x[reshape(i)], where x is a list, and i in memory
-    found, shape = op.source.op, sizes_of(op.result)
-    if not isinstance(found, ops.Gather) or not _is_looked_up(found) or len(found.result.users) > 1:
-        return False
-    if is_soft(op) or not is_free_under(found.indices, shape, found):
-        return False
-    indices = _written_under(found.indices, shape, rewriter)
-    rewriter.replace(op, rewriter.emit(ops.Gather, source=found.source, indices=indices, axis=0).result)
-    _drop([found], rewriter)
-    return True
-
-
-@RULES.on(ops.Transpose)
-def transpose_of_a_join(op: ops.Transpose, rewriter: Rewriter) -> bool:
-    # transpose(concat(a, b)) => concat(transpose(a), transpose(b)), where the result is given: it would be a copy
-    join, last = op.source.op, len(op.permutation) - 1
-    if not isinstance(join, ops.Concat) or len(join.result.users) > 1 or not _is_given(op.result):
-        return False
-    if op.permutation[last] != last or not all(map(_is_computed, join.sources)):
-        return False
-    with rewriter.at(op.location):
-        sources = [rewriter.emit(ops.Transpose, source=v, permutation=op.permutation).result for v in join.sources]
-        made = rewriter.emit(ops.Concat, sources=sources, axis=op.permutation.index(join.axis)).result
-    rewriter.replace(op, made)
-    _drop([join], rewriter)
-    return True
-
-
 def _is_less(made: ops.Cast) -> bool:
     """Whether fewer bytes of a fold or a product are widened: these it had better keep."""
     before = made.source.op
@@ -287,12 +257,7 @@ def _is_computed(value: Value) -> bool:
     """Whether elementwise ops make a value, or a join of such for one reader alone."""
     if isinstance(value.op, ops.Concat) and len(value.users) == 1 and len(value.op.sources) <= MOST_PARTS:
         return all(map(_is_computed, value.op.sources))
-    return isinstance(value.op, (ops.Map, ops.Cast)) or _is_looked_up(value.op)
-
-
-def _is_looked_up(op: Op | None) -> bool:
-    """Whether an op takes elements of a list, which is elementwise in the coordinates."""
-    return isinstance(op, ops.Gather) and len(sizes_of(op.source)) == 1
+    return isinstance(value.op, (ops.Map, ops.Cast)) or _is_lookup(value.op)
 
 
 def _is_given(value: Value) -> bool:
