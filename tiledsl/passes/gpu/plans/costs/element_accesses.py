@@ -39,7 +39,7 @@ def straddled(run: int, element: int) -> float:
 
 def touched_lines(run: int, element: int) -> float:
     """The lines that a warp touches for each byte that it accesses, in runs of so many bytes that begin anywhere."""
-    span = min(WARP * element, run)
+    span = max(element, min(WARP * element, run))  # an axis may have no elements
     return (1 + (span - element) / LINE_BYTES) / span
 
 

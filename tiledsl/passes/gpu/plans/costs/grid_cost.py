@@ -33,6 +33,7 @@ from tiledsl.passes.gpu.plans.costs.access_steps import (
 from tiledsl.passes.gpu.plans.costs.element_accesses import (
     ACCESS_INSTRUCTIONS,
     LINE_BYTES,
+    WARP,
     access_instructions,
     goes_down,
     lines_of_table,
@@ -542,8 +543,22 @@ class GridCost:
             return sum(self._lines(a) for a in written if step_along(a, unit_axis(a)) != 1)
         rank = max((len(access.shape) for access in self.nest.accesses), default=0)
         # of what is repeated along an axis, copies are asked for by the same warp
-        copies = {access: self._replicas(access) if len(access.shape) == rank else 1.0 for access in self.nest.accesses}
+        copies = {
+            access: self._replicas(access) if len(access.shape) == rank else self._warps_that_ask(access, rank)
+            for access in self.nest.accesses
+        }
         return sum(copies[a] * self._lines(a) * self._touched(a) for a in self.nest.accesses)
+
+    def _warps_that_ask(self, access: Access, rank: int) -> float:
+        """How many warps ask for the same lines of what all rows of a tile have: each for itself, where it reads them
+        element by element from memory."""
+        if not access.shape or access.gathers or step_along(access, unit_axis(access)) in (None, 1):
+            return 1.0
+        (*before, last) = max((a.shape for a in self.nest.accesses), key=len)
+        if access.shape[-1] != last or len(access.shape) == rank:
+            return 1.0
+        rows = math.prod(self._room(dim) for dim in before if dim not in access.shape)
+        return max(1.0, min(self.grid.threads_of_tile / WARP, rows))
 
     def _touched(self, access: Access) -> float:
         """Of what windows that overlap ask for, the first time comes from L2, all else is in L1."""
