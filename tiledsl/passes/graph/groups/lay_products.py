@@ -10,9 +10,9 @@ predicted to gain.
 
 So no product takes much longer than that of matrices in the usual order and copies of what it reads and makes. What may
 be laid otherwise: operands whose elements side by side are of several matrices, or whose rows, or what is summed,
-strides cannot tell as one axis; results that have rows and columns in turns. Prices are those of groups, and
-of the programs that make them. What products make for a product that is laid, they store in the order that it wants, if
-that costs less than a copy. Maps behind a copy of a result are fused into it (`fuse-into-calls`).
+strides cannot tell as one axis; results that have rows and columns in turns. Prices are those of groups, and of
+the programs that copy. What products make for one that is laid, they store in the order that it wants, if that costs
+less than a copy. Maps behind a copy of a result are fused into it (`fuse-into-calls`).
 """
 
 from __future__ import annotations
