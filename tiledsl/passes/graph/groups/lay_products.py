@@ -10,8 +10,9 @@ predicted to gain.
 
 So no product takes much longer than that of matrices in the usual order and copies of what it reads and makes. What may
 be laid otherwise: operands whose elements side by side are of several matrices, or whose rows, or what is summed,
-strides cannot tell as one axis; results that have rows and columns in turns. Prices are those of groups, and
-of the programs that make them. Maps behind a copy of a result are fused into it (`fuse-into-calls`).
+strides cannot tell as one axis; results that have rows and columns in turns. Prices are those of groups, and of
+the programs that copy. What products make for one that is laid, they store in the order that it wants, if that costs
+less than a copy. Maps behind a copy of a result are fused into it (`fuse-into-calls`).
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ from tiledsl.support.location import BUILTIN
 
 GAIN = 0.8
 """Copies are made if the product takes no more of the time with them."""
+MOST_PRODUCTS = 4
+"""Of what is stored in another order than it is computed in."""
 WELL = 1.5
 """With no more than that of the time in which memory brings it all, a product stays as it is."""
 
@@ -235,6 +238,11 @@ class Laying:
         order = tuple(list(own).index(name) for name in wanted)
         view = view_of_value(value)
         key = value if view is None else view, order
+        if key not in self.known and self.is_stored_so(value, before, order):
+            assert before.parent is not None
+            turned = ops.Transpose(before.location, source=value, permutation=order, result_names=["laid"])
+            before.parent.insert_before(before, turned)
+            self.known[key] = turned.result
         if key not in self.known:
             name = free_names(self.taken, f"laid_{len(self.functions)}")
             self.taken.add(name)
@@ -245,6 +253,45 @@ class Laying:
             for op in made.ops:
                 before.parent.insert_before(before, op)
         return self.known[key]
+
+    def is_stored_so(self, value: Value, reader: Op, order: Sequence[int]) -> bool:
+        """Whether what products and maps make, for `reader` alone, had better be stored in another order by them than
+        be copied."""
+        products = _products_of(value, reader)
+        more = 0.0
+        for op in products:
+            names = ProductAxes.of(op)
+            turned = None if names is None else tuple(names.result[axis] for axis in order)
+            if names is None or turned is None:
+                return False
+            before = self.price(op, Laid(names, names.a, names.b, names.result))
+            behind = self.price(op, Laid(names._replace(result=turned), names.a, names.b, turned))
+            if before is None or behind is None:
+                return False
+            more += behind - before
+        own = tuple(map(str, range(len(order))))
+        return bool(products) and more < self.copied(reader, value, own, tuple(own[axis] for axis in order))
+
+
+def _products_of(value: Value, reader: Op) -> list[ops.Contract]:
+    """The products whose elements a value, which only `reader` reads, is computed of, each where it stands; none if it
+    is computed of anything else as well."""
+    found: list[ops.Contract] = []
+    pending, shape = [(value, reader)], sizes_of(value)
+    while pending:
+        value, user = pending.pop()
+        op = value.op
+        if not sizes_of(value) or (isinstance(op, ops.Broadcast) and not sizes_of(op.source)):
+            continue  # one number
+        if sizes_of(value) != shape or any(one is not user for one in value.users) or len(found) == MOST_PRODUCTS:
+            return []
+        if isinstance(op, ops.Contract):
+            found.append(op)
+        elif isinstance(op, (ops.Map, ops.Cast)):
+            pending += [(operand, op) for operand in op.operands]
+        else:
+            return []
+    return found
 
 
 def _rounded(op: ops.Contract) -> Value:

@@ -21,8 +21,9 @@ from tiledsl.api.programs.emulate import Request
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir.core import Module
 from tiledsl.ir.graph_ops import Contract
+from tiledsl.passes.graph.analysis.products_in_a_row import stay_matrices
 from tiledsl.passes.graph.groups import lay_products
-from tiledsl.passes.graph.groups.lay_products import Laying, LayProducts, ProductAxes, ways
+from tiledsl.passes.graph.groups.lay_products import Laid, Laying, LayProducts, ProductAxes, ways
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
 from tiledsl.passes.manager import PassContext, PassManager
 
@@ -84,7 +85,9 @@ def test_kernels_are_right(name: str, arch: str) -> None:
     axes, *shapes = CASES[name]
     arrays = [normal(*shape, dtype=F16) for shape in shapes]
     graph = tiledsl.trace(lambda x, y: tile.tanh(tile.einsum(axes, x, y)), *arrays)
-    assert any("laid_" in function.name for function in tiledsl.fuse(graph).lowered(arch).functions)
+    context = PassContext()
+    PassManager([LayProducts(arch)]).run(graph.module.clone(), context)
+    assert context.remarks
     (expected,) = execute_graph(graph.module.entry, arrays, graph.module)
     actual = emulate_graph(graph, arrays, {}, None, Request(arch=arch)).result
     assert_close(np.asarray(actual), expected, relative=4e-3, terms=16)
@@ -128,3 +131,54 @@ def test_heads_with_keys_in_common_are_rows() -> None:
     (expected,) = execute_graph(graph.module.entry, arrays, graph.module)
     actual = emulate_graph(graph, arrays, {}, None, Request(arch="sm_90")).result
     assert_close(np.asarray(actual), expected, relative=4e-3, terms=16)
+
+
+def _between_projections(z: Any, w: Any, v: Any, out: Any) -> Any:
+    return tile.einsum("i k c, j k c -> i j c", z @ w, z @ v).to(z.dtype) @ out
+
+
+@pytest.mark.parametrize("positions", [256, 384])
+def test_products_that_would_have_a_column_at_a_time_stay_apart(positions: int) -> None:
+    given = [tile.spec((positions, positions, 128), tile.bf16), *[tile.spec((128, 128), tile.bf16)] * 3]
+    audit = tiledsl.fuse(tiledsl.trace(_between_projections, *given)).audit("sm_90")
+    assert audit.predicted < 5 * audit.floor  # 32 and 139 times
+
+
+def test_what_products_store_for_others_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    def all_laid(self: Laying, op: Contract, names: ProductAxes) -> Laid:
+        del self
+        return next(way for way in ways(op, names) if names.a != way.a and names.result != way.result)
+
+    monkeypatch.setattr(Laying, "best", all_laid)
+    arrays = [normal(*shape, dtype=F16) for shape in ((10, 10, 16), (16, 8), (16, 8), (8, 24))]
+    graph = tiledsl.trace(_between_projections, *arrays)
+    kernels = tiledsl.fuse(graph).lowered("sm_90").functions
+    assert not any(function.name.startswith("laid") for function in kernels)
+    (expected,) = execute_graph(graph.module.entry, arrays, graph.module)
+    actual = emulate_graph(graph, arrays, {}, None, Request(arch="sm_90")).result
+    assert_close(np.asarray(actual), expected, relative=4e-3, terms=16 * 10 * 8)
+
+
+PAIRS: dict[str, tuple[str, str, bool]] = {
+    "attention": ("h i d, h j d -> h i j", "h i j, h j e -> h i e", True),
+    "layers": ("m k, k n -> m n", "m n, n o -> m o", True),
+    "columns become matrices": ("i k d, d c -> i k c", "i k c, j k c -> i j c", False),
+    "matrices are summed": ("i k c, j k c -> i j c", "i j c, c o -> i j o", False),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_products_in_a_row(name: str) -> None:
+    first, second, stay = PAIRS[name]
+    sizes = dict(zip("hijdekmnoc", range(2, 12)))
+    a, b, c = (
+        tile.spec(tuple(sizes[n] for n in names.split()), tile.f32)
+        for names in (*first.partition(" -> ")[0].split(", "), second.partition(" -> ")[0].split(", ")[1])
+    )
+
+    def formula(x: Any, y: Any, z: Any) -> Any:
+        between = tile.exp(tile.einsum(first, x, y)) * 2
+        return tile.einsum(second, between, z)
+
+    products = [op for op in tiledsl.trace(formula, a, b, c).module.entry.body.ops if isinstance(op, Contract)]
+    assert stay_matrices(*products) == stay
