@@ -58,7 +58,7 @@ def before_groups(arch: str, *, fuse: bool = True, of_step: bool = False) -> lis
         *([SplitGates(arch=arch)] if fuse and of_step else []),
         *([WidenGroups(arch=arch), JoinResidues(arch=arch), WidenColumns(arch=arch)] if fuse else []),
         *([SplitWindows(arch=arch), CopyWindows(arch=arch), LayImages(arch=arch)] if fuse else []),
-        *([SlideWindows(arch=arch), ShiftSlices(), SplitFloats(arch=arch)] if fuse else []),
+        *([SlideWindows(arch=arch), ShiftSlices(arch=arch), SplitFloats(arch=arch)] if fuse else []),
         WidenFloats(),
         *([FuseIntoCalls(arch=arch)] if fuse else []),
         SplitScans(arch=arch),

@@ -23,7 +23,7 @@ from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import TensorType
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.graph.analysis.shapes import sizes_of, volume
-from tiledsl.passes.graph.kernels.kernel_plan import nearest_axis
+from tiledsl.passes.graph.analysis.views import nearest_axis
 from tiledsl.passes.manager import PassContext
 from tiledsl.support.location import Location
 
