@@ -127,6 +127,31 @@ def _torch_rounded(t: Any, x: Any) -> Any:
     return (t.clamp(t.round(g / scale), -8, 7) * scale).reshape(x.shape).to(x.dtype)
 
 
+def _heat(u: Any) -> Any:
+    """A step of the heat equation as a formula; what lies outside is 0."""
+    return _beside(u, tile.pad(u, 1))
+
+
+def _plain_heat(u: Any) -> Any:
+    return _beside(u, np.pad(u, 1))
+
+
+def _beside(u: Any, p: Any) -> Any:
+    return u + 0.1 * (p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:] - 4.0 * u)
+
+
+def _torch_heat(t: Any, u: Any) -> Any:
+    return _beside(u, t.nn.functional.pad(u, (1, 1, 1, 1)))
+
+
+def _rotated(q: Any, v: Any) -> list[Any]:
+    """Vectors turned by quaternions, component by component."""
+    w, x, y, z = (q[:, i] for i in range(4))
+    a, b, c = (v[:, i] for i in range(3))
+    d, e, f = 2.0 * (y * c - z * b), 2.0 * (z * a - x * c), 2.0 * (x * b - y * a)
+    return [a + w * d + y * f - z * e, b + w * e + z * d - x * f, c + w * f + x * e - y * d]
+
+
 FIELD = (
     row("smoothed along time, kernel", "f32[t,c]", "t=4000 c=5000", lambda x: smoothed(x), _plain_smoothed,
         _torch_smoothed, small="t=45"),
@@ -138,6 +163,10 @@ FIELD = (
         small="h=2 t=21 d=12 e=20"),
     row("stencil of a volume, kernel", "f32[z,y,x]", "z=401 y=385 x=511", lambda u: diffused(u), _plain_diffused,
         _torch_diffused, small="z=5 y=6 x=7"),
+    row("heat by slices", "f32[y,x]", "y=8192 x=4096", _heat, _plain_heat, _torch_heat),
+    row("vectors turned by quaternions", "f32[n,4], f32[n,3]", "n=8000000",
+        lambda q, v: tile.stack(_rotated(q, v), axis=1), lambda q, v: np.stack(_rotated(q, v), axis=1),
+        lambda t, q, v: t.stack(_rotated(q, v), 1)),
     row("halves gated, kernel", "bf16[m,w]", "m=8191 w=22016", lambda x: gated_halves(x),
         lambda x: plain.silu(x[:, : x.shape[1] // 2]) * x[:, x.shape[1] // 2 :],
         lambda t, x: t.nn.functional.silu(x[:, : x.shape[1] // 2]) * x[:, x.shape[1] // 2 :]),

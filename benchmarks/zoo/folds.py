@@ -39,6 +39,30 @@ def _statistics(x: Any) -> tuple[Any, Any]:
     return tile.sum(mean, axis=1), tile.mean((wide - mean) * (wide - mean), axis=1)
 
 
+def _gradients(d: Any, x: Any, w: Any) -> tuple[Any, Any, Any]:
+    """Of a layer norm's argument, of rows, and of its weight and bias, sums of columns."""
+    y, wide = formulas.normed(x), d.to(tile.f32)
+    centred = x.to(tile.f32) - tile.mean(x.to(tile.f32), axis=1, keepdims=True)
+    scale = tile.rsqrt(tile.mean(centred * centred, axis=1, keepdims=True) + 1e-5)
+    g = wide * w
+    inner = g - tile.mean(g, axis=1, keepdims=True) - y * tile.mean(g * y, axis=1, keepdims=True)
+    return (inner * scale).to(x.dtype), tile.sum(wide * y, axis=0), tile.sum(wide, axis=0)
+
+
+def _plain_gradients(d: Any, x: Any, w: Any) -> tuple[Any, Any, Any]:
+    y, g = plain.normed(x), d * w
+    inner = g - g.mean(axis=1, keepdims=True) - y * (g * y).mean(axis=1, keepdims=True)
+    return inner / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5), (d * y).sum(axis=0), d.sum(axis=0)
+
+
+def _torch_gradients(t: Any, d: Any, x: Any, w: Any) -> tuple[Any, Any, Any]:
+    d, wide = d.float(), x.float()
+    mean, scale = wide.mean(1, keepdim=True), t.rsqrt(wide.var(1, keepdim=True, correction=0) + 1e-5)
+    y, g = (wide - mean) * scale, d * w
+    inner = g - g.mean(1, keepdim=True) - y * (g * y).mean(1, keepdim=True)
+    return (inner * scale).to(x.dtype), (d * y).sum(0), d.sum(0)
+
+
 FOLDS = (
     _sum("rows", (8192, 8192), 1),
     _sum("columns", (8192, 8192), 0),
@@ -89,6 +113,8 @@ NORMS = (
          lambda x: plain.log_sum_exp(x, 0), lambda t, x: t.logsumexp(x.float(), 0)),
     norm("layer norm", "f16[m,n], f16[n], f16[n]", WIDE, formulas.layer_norm, plain.layer_norm,
          lambda t, x, w, b: t.nn.functional.layer_norm(x, x.shape[-1:], w, b)),
+    norm("layer norm, gradients", "bf16[m,n], bf16[m,n], bf16[n]", WIDE, _gradients, _plain_gradients,
+         _torch_gradients),
     norm("layer norm, long rows", "bf16[m,n], bf16[n], bf16[n]", "m=1024 n=65536", formulas.layer_norm,
          plain.layer_norm, lambda t, x, w, b: t.nn.functional.layer_norm(x, x.shape[-1:], w, b)),
     norm("rms norm", "f16[m,n], f16[n]", WIDE, formulas.rms_norm, plain.rms_norm,

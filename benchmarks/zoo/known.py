@@ -34,19 +34,20 @@ KNOWN: dict[str, str] = {
     "softmax, columns": _HELD_COLUMNS,
     "softmax, middle axis": _HELD_COLUMNS,
     "group norm": "a group is longer than a block takes: one kernel for what is folded, and one that reads it again",
+    "layer norm, gradients": "rows and columns are folded by two kernels, each of which reads all",
     # scans
     "argmax, columns": _EXCHANGES,
     "running sum, one row": "launches: a second one folds the parts that the first one scans, for 4 MiB",
     "top 2 of experts": "the softmax goes to memory: a formula is not fused into the kernel of top_k",
     # movement
     "rotary embedding, interleaved": _STRIDED,
-    "shift of a row": _JOINS,
     "gather of columns": "gathered columns are single elements: a sector for each",
     # products
     "product, 512": "most of it is the launch; to share the sums would take a second one",
     "product, deep and wide": "parts of the sum go through memory, and blocks that share operands wait for each other",
     "product, uneven": "rows of 1000 elements start within lines of memory, which takes TMA twice as long",
     "product, odd": "rows of an odd size have no TMA: a warp copies them element by element",
+    "product, batches side by side": "operands are turned by a kernel of their own, and the result is read turned",
     "x @ w of groups of i8": _WIDENED,
     "narrow perceptron": "three products in a row are two kernels, with the wide middle in memory",
     # attention
@@ -87,6 +88,7 @@ KNOWN: dict[str, str] = {
     "selective scan": "sixteen states of a channel are one thread's, with an exponential for each: instructions",
     "Mamba-2, in chunks": "seven kernels: scores and states of chunks go through memory between them",
     # programs of the field
+    "vectors turned by quaternions": _JOINS,
     "stencil of a volume, kernel": "rows of 511: seven loads of single elements under masks for a result: instructions",
     # experts
     "two of 64 experts, a layer": "routing is eleven small kernels",

@@ -48,7 +48,6 @@ from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
 from tiledsl.passes.graph.rewrites.small_products import SmallProducts
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.graph.rewrites.split_windows import SplitWindows
-from tiledsl.passes.graph.rewrites.turn_batches import TurnBatches
 from tiledsl.passes.graph.rewrites.turn_fields import TurnFields
 from tiledsl.passes.graph.rewrites.widen_columns import WidenColumns
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, ReshapeNarrow, WidenFloats
@@ -100,7 +99,6 @@ _KINDS: tuple[type[Pass], ...] = (
     LayProducts,
     SlideWindows,
     ShiftSlices,
-    TurnBatches,
     SmallProducts,
     RepeatMaps,
     MoveReindexing,

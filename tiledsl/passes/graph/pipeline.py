@@ -36,7 +36,6 @@ from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
 from tiledsl.passes.graph.rewrites.small_products import SmallProducts
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.graph.rewrites.split_windows import SplitWindows
-from tiledsl.passes.graph.rewrites.turn_batches import TurnBatches
 from tiledsl.passes.graph.rewrites.turn_fields import TurnFields
 from tiledsl.passes.graph.rewrites.widen_columns import WidenColumns
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, ReshapeNarrow, WidenFloats
@@ -60,12 +59,12 @@ def before_groups(arch: str, *, fuse: bool = True, of_step: bool = False) -> lis
         *([HoistProducts(), LoopsInKernels(arch=arch)] if fuse else []),
         *([RaisePrograms(arch=arch), TurnFields(arch=arch), MoveReindexing()] if fuse else []),
         *([NarrowIntegers(arch=arch)] if fuse else []),
-        *([SmallProducts(arch=arch), TurnBatches(arch=arch)] if fuse else []),
+        *([SmallProducts(arch=arch)] if fuse else []),
         *([SplitGates(arch=arch)] if fuse and of_step else []),
         *([JoinPatches(arch=arch)] if fuse else []),
         *([WidenGroups(arch=arch), JoinResidues(arch=arch), WidenColumns(arch=arch)] if fuse else []),
         *([SplitWindows(arch=arch), CopyWindows(arch=arch), LayImages(arch=arch)] if fuse else []),
-        *([SlideWindows(arch=arch), ShiftSlices(), SplitFloats(arch=arch)] if fuse else []),
+        *([SlideWindows(arch=arch), ShiftSlices(arch=arch), SplitFloats(arch=arch)] if fuse else []),
         *([LayProducts(arch=arch)] if fuse else []),
         WidenFloats(),
         *([FuseIntoCalls(arch=arch)] if fuse else []),

@@ -52,3 +52,14 @@ def place_of(value: Value, shape: tuple[int, ...]) -> StridedView | None:
     """Where the elements of a value are, under `shape`; None if that is no view of memory."""
     view = view_of_value(value)
     return view and reshaped(view.place, shape)
+
+
+def nearest_axis(value: Value) -> int | None:
+    """Of the axes of a view that have several elements, the one along which they lie nearest to each other; None for
+    what is no view, or one number."""
+    view = view_of_value(value)
+    if view is None:
+        return None
+    strides = [stride for size, stride in zip(view.place.shape, view.place.strides) if size != 1]
+    apart = [(stride, -number) for number, stride in enumerate(strides) if stride]
+    return -min(apart)[1] if apart else None

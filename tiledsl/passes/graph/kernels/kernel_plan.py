@@ -12,7 +12,7 @@ from tiledsl.passes.graph.analysis.axes import AxesError, Axis, GroupAxes, group
 from tiledsl.passes.graph.analysis.limits import Limits
 from tiledsl.passes.graph.analysis.online_rules import Dependence, RuleError, factors_of, moments_of
 from tiledsl.passes.graph.analysis.outline import Apart, Outlined, outline, reads_padded_windows, results_of
-from tiledsl.passes.graph.analysis.views import view_of_value
+from tiledsl.passes.graph.analysis.views import nearest_axis
 from tiledsl.passes.graph.kernels.treatments import TreatmentError, Treatments, contracts_of, treatments_of
 
 
@@ -101,17 +101,6 @@ def _planned(outlined: Outlined, limits: Limits) -> KernelPlan:
     treatments = treatments_of(function, axes, limits, nearest)
     _check_streams(function, axes, treatments)
     return KernelPlan(outlined, axes, treatments)
-
-
-def nearest_axis(value: Value) -> int | None:
-    """Of the axes of a view that have several elements, the one along which they lie nearest to each other; None for
-    what is no view, or one number."""
-    view = view_of_value(value)
-    if view is None:
-        return None
-    strides = [stride for size, stride in zip(view.place.shape, view.place.strides) if size != 1]
-    apart = [(stride, -number) for number, stride in enumerate(strides) if stride]
-    return -min(apart)[1] if apart else None
 
 
 def _with_fewer_parameters(plan: KernelPlan) -> KernelPlan:

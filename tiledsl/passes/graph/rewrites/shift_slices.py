@@ -49,14 +49,17 @@ class _Part:
 
 @dataclass(frozen=True)
 class ShiftSlices:
-    """Of the entry."""
+    """Of the entry, on GPUs: a CPU has each slice in vectors, and what lies between in its caches."""
 
     name: ClassVar[str] = "shift-slices"
     requires: ClassVar[Form] = Form.GRAPH
     gives: ClassVar[Form] = Form.GRAPH
+    arch: str = "cpu"
 
     def run(self, module: Module, context: PassContext) -> Module:
         entry = module.entry
+        if not self.arch.startswith("sm_"):
+            return module
         sources = dict.fromkeys([*entry.parameters, *(v for op in entry.body.ops for v in op.results)])
         for source in sources:
             parts = _parts(source)

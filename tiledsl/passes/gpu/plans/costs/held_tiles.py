@@ -66,9 +66,7 @@ class HeldTiles:
         def elements(tile: Value) -> float:
             return math.prod(map(self._room, tile.shape)) / self._threads
 
-        if not self._holds:
-            return 0.0
-        return held_words(self.nest, elements, self._by_elements) or live_words(self.nest, elements)
+        return held_words(self.nest, elements, self._by_elements) if self._holds else 0.0
 
     @cached_property
     def _by_elements(self) -> set[Value]:
@@ -113,27 +111,6 @@ def held_words(
         most = max(
             most, sum(elements(value) * (1 if value in by_elements else value.dtype.bytes / 4) for value in held)
         )
-    return most
-
-
-def live_words(nest: LoopNest, elements: Callable[[Value], float]) -> float:
-    """Registers of a thread for the large tiles that are wanted at one time, where all is elementwise: it goes over a
-    tile, one op after the other. 0 where none has `LEAST_HELD` elements of a thread."""
-    if any(isinstance(op, (ops.Reduce, ops.Scan)) for op in nest.grid.body.walk()):
-        return 0.0
-    body = list(nest.grid.body.ops)
-    last = {value: number for number, op in enumerate(body) for value in op.operands}
-    live = dict[Value, float]()
-    most = 0.0
-    for number, op in enumerate(body):
-        for value in op.results:
-            made = isinstance(op, (ops.Load, ops.Map, ops.Cast)) and _is_tile(value) and value in last
-            if made and elements(value) >= LEAST_HELD:
-                live[value] = elements(value) * max(1, value.dtype.bytes / 4)
-        most = max(most, sum(live.values()))
-        for value in op.operands:
-            if last[value] == number:
-                live.pop(value, None)
     return most
 
 
