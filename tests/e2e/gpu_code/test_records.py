@@ -51,6 +51,15 @@ def turned(x: Any, s: Any) -> Any:
     return tile.stack([x[..., 0].mT * s[:, None], x[..., 1].mT + x[..., 0].mT], axis=-1)
 
 
+def less_scalars(x: Any, m: Any) -> Any:
+    return tile.stack([x[..., i] * 2 - m[i] for i in range(3)], axis=0)
+
+
+def less_row(x: Any, m: Any) -> Any:
+    """Pixels that become planes."""
+    return (x * 2 - m).transpose(2, 0, 1)
+
+
 def woven(x: Any) -> Any:
     """Halves of rows in turns."""
     half = x.shape[-1] // 2
@@ -77,6 +86,8 @@ CASES: dict[str, tuple[Formula, tuple[tuple[int, ...], ...], str]] = {
     "scaled": (scaled, ((12, 80, 2), (12,)), "f32"),
     "scaled, odd": (scaled, ((5, 33, 2), (5,)), "f16"),
     "turned": (turned, ((48, 36, 2), (36,)), "f32"),
+    "less scalars": (less_scalars, ((70, 3), (3,)), "f32"),
+    "less a row": (less_row, ((32, 40, 3), (3,)), "f32"),
     "woven": (woven, ((10, 96),), "f32"),
     "beside": (beside, ((640, 2),), "f32"),
 }
