@@ -1,4 +1,4 @@
-"""`gpu.convert` by shuffles within warps (within threads it is a view: see `emit_elementwise`), and `gpu.interleave`."""
+"""`gpu.convert` by shuffles within warps (in threads it is a view: see `emit_elementwise`), and `gpu.interleave`."""
 
 from __future__ import annotations
 

@@ -111,8 +111,7 @@ def _plans_as_written(
     known = KnownSizes(function, sizes, alignment)
     grids, tensors = list(grids_of(function)), tensors_in_order(function.body)
     options: list[list[RankedPlan]] = []
-    accesses = [op for grid in grids for op in grid.accesses if isinstance(op, (ops.Load, ops.Store))]
-    has_fields = any(field_of(op) is not None for op in accesses)
+    has_fields = any(field_of(op) is not None for grid in grids for op in grid.accesses)
 
     def by_warpgroups(program: Function, grid: GridShape) -> list[RankedPlan]:
         from tiledsl.passes.gpu.plans.product_plans.specialised_plans import specialised_plans  # costs start-up time

@@ -4,17 +4,20 @@
 %b = graph.call(%x) {callee = right}             the other half
 %j = graph.concat([%a, %b]) {axis = 1}           a buffer, and nothing to do
 
-So are elements in turns (`graph.interleave`), and joins of joins, of which the outermost has the buffer.
+So are elements in turns (`graph.interleave`), and joins of joins, of which the outermost has the buffer. What one call
+makes of elements side by side, in rows of a few, it can write as records (`kernels/records.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias, Union
 
 from tiledsl.ir import graph_ops as ops
-from tiledsl.ir.core import Value
+from tiledsl.ir.core import Function, Value
 from tiledsl.ir.strided_views import StridedView, reshaped, row_major, sliced, strided_view, transposed, whole
+from tiledsl.ir.verifier import is_tile_function
+from tiledsl.passes.analysis.fields import MOST_FIELDS
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 
 JOINS = (ops.Concat, ops.Interleave)
@@ -109,3 +112,44 @@ def _part(value: Value) -> Part | None:
 def _last(shape: tuple[int, ...]) -> int:
     """The last axis of more than one element."""
     return max(axis for axis, n in enumerate(shape) if n > 1)
+
+
+# Records
+
+
+def record_call(join: Join, callee: Callable[[str], Function] | None = None) -> ops.Call | None:
+    """The call of a group whose results are the fields of what a join makes, if all of them are, and nothing else reads
+    them. `callee`: the function of a name."""
+    axis = len(sizes_of(join.result)) - 1
+    one_by_one = isinstance(join, ops.Interleave) or all(sizes_of(source)[axis] == 1 for source in join.sources)
+    if join.axis != axis or not one_by_one or not 1 < len(join.sources) <= MOST_FIELDS:
+        return None
+    parts = [unreshaped(source) for source in join.sources]
+    calls = {part.op for part in parts}
+    (call, *others) = calls
+    if others or not isinstance(call, ops.Call) or len({*parts}) < len(parts):
+        return None
+    if any(join_of(part) is not join for part in parts):
+        return None
+    return None if callee is not None and is_tile_function(callee(call.callee)) else call
+
+
+def unreshaped(value: Value) -> Value:
+    """What a value was before it was reshaped."""
+    while isinstance(value.op, ops.Reshape):
+        value = value.op.source
+    return value
+
+
+def join_of(result: Value) -> Join | None:
+    """The join that alone reads a value, perhaps reshaped."""
+    while True:
+        users = dict(result.users)
+        if len(users) != 1:
+            return None
+        ((user, times),) = users.items()
+        if isinstance(user, JOINS):
+            return user if times == 1 else None
+        if not isinstance(user, ops.Reshape):
+            return None
+        result = user.result

@@ -151,8 +151,9 @@ def _replace_with_records(
     call: ops.Call, callee: str, inputs: Sequence[Value], made: Sequence[TensorType], records: Records
 ) -> None:
     """Lets a call of a program that has records give what this one does, and what joins of its results make."""
-    assert call.parent is not None
-    firsts = {field.record: number for number, field in reversed(records.inputs.items())}
+    block = call.parent
+    assert block is not None
+    firsts = {field.record: number for number, field in reversed(list(records.inputs.items()))}
     given = [
         value
         for number, value in enumerate(inputs)
@@ -172,14 +173,14 @@ def _replace_with_records(
             types.append(TensorType(type_.dtype, (*type_.shape, records.lengths[field.record])))
     names = [value.name for value in old]
     new = ops.Call(call.location, inputs=given, callee=callee, types=types, result_names=names)
-    call.parent.insert_before(call, new)
+    block.insert_before(call, new)
     for value, result in zip(old, new.results):
         value.replace_with(_reshaped(call, result, sizes_of(value)))
     for value in joins.values():
         if value.op is not None:
             value.op.erase()
-    drop_unread(call.parent)
-    if call.parent is not None:
+    drop_unread(block)
+    if call in block.ops:
         call.erase()
 
 

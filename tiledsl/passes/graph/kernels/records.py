@@ -12,16 +12,15 @@ together on a GPU (`passes/gpu/transforms/join_fields.py`). A join that becomes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tiledsl.ir import graph_ops as ops
-from tiledsl.ir.core import Function, Op, Value
+from tiledsl.ir.core import Op, Value
 from tiledsl.ir.strided_views import numbers, reshaped, sliced
-from tiledsl.ir.verifier import is_tile_function
 from tiledsl.passes.analysis.fields import MOST_FIELDS
-from tiledsl.passes.graph.analysis.joins import JOINS, Join
+from tiledsl.passes.graph.analysis.joins import Join, join_of, record_call, unreshaped
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.analysis.views import view_of_value
 from tiledsl.passes.graph.kernels.kernel_plan import KernelPlan
@@ -82,8 +81,8 @@ def records_of(plan: KernelPlan, inputs: Sequence[Value], results: Sequence[Valu
             read.update((number, Field(len(lengths), cut.number)) for number, cut in fields)
             lengths.append(fields[0][1].length)
     made: dict[int, Field] = {}
-    for join in dict.fromkeys(map(_join_of, results)):
-        parts = [] if join is None else [_made(source) for source in join.sources]
+    for join in dict.fromkeys(map(join_of, results)):
+        parts = [] if join is None else [unreshaped(source) for source in join.sources]
         if join is None or record_call(join) is None:
             continue
         places = [results.index(part) for part in parts]
@@ -95,26 +94,9 @@ def records_of(plan: KernelPlan, inputs: Sequence[Value], results: Sequence[Valu
 
 def record_join(result: Value) -> Join:
     """The join that a result is a field of."""
-    join = _join_of(result)
+    join = join_of(result)
     assert join is not None
     return join
-
-
-def record_call(join: Join, callee: Callable[[str], Function] | None = None) -> ops.Call | None:
-    """The call of a group whose results are the fields of what a join makes, if all of them are, and nothing else reads
-    them. `callee`: the function of a name."""
-    axis = len(sizes_of(join.result)) - 1
-    one_by_one = isinstance(join, ops.Interleave) or all(sizes_of(source)[axis] == 1 for source in join.sources)
-    if join.axis != axis or not one_by_one or not 1 < len(join.sources) <= MOST_FIELDS:
-        return None
-    parts = [_made(source) for source in join.sources]
-    calls = {part.op for part in parts}
-    (call, *others) = calls
-    if others or not isinstance(call, ops.Call) or len({*parts}) < len(parts):
-        return None
-    if any(_join_of(part) is not join for part in parts):
-        return None
-    return None if callee is not None and is_tile_function(callee(call.callee)) else call
 
 
 def whole_records(value: Value, shape: Sequence[int], before: Op) -> Value:
@@ -167,24 +149,3 @@ def _goes_by_blocks(plan: KernelPlan, value: Value) -> bool:
         return False
     fixed = {*plan.axes.slid, *plan.axes.positions}
     return kept[-1] not in fixed
-
-
-def _made(value: Value) -> Value:
-    """What a value was before it was reshaped."""
-    while isinstance(value.op, ops.Reshape):
-        value = value.op.source
-    return value
-
-
-def _join_of(result: Value) -> Join | None:
-    """The join that alone reads a value, perhaps reshaped."""
-    while True:
-        users = dict(result.users)
-        if len(users) != 1:
-            return None
-        ((user, times),) = users.items()
-        if isinstance(user, JOINS):
-            return user if times == 1 else None
-        if not isinstance(user, ops.Reshape):
-            return None
-        result = user.result

@@ -23,10 +23,9 @@ from tiledsl.ir.strided_views import numbers
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import TensorType
 from tiledsl.ir.verifier import Form, is_tile_function
-from tiledsl.passes.graph.analysis.joins import JOINS, Join, part_of, starts_of
+from tiledsl.passes.graph.analysis.joins import JOINS, Join, part_of, record_call, starts_of
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.analysis.views import view_of_value
-from tiledsl.passes.graph.kernels.records import record_call
 from tiledsl.passes.graph.rewrites.canonicalise_graph import drop_unread
 from tiledsl.passes.graph.rewrites.placed_copies import Place, is_copy, placed_copies
 from tiledsl.passes.manager import PassContext

@@ -208,8 +208,9 @@ def map_of_a_reshape(op: MapOp, rewriter: Rewriter) -> bool:
 def reshape_in_front_of_a_fold(op: ops.Reshape, rewriter: Rewriter) -> bool:
     # reduce(reshape(map(x, y))) => reduce(map(reshape(x), reshape(y))), where x and y are in memory, or less of it
     made, shape = op.source.op, sizes_of(op.result)
-    is_lookup = _is_lookup(made)
-    if not (is_lookup or isinstance(made, (ops.Map, ops.Cast))) or any(user is not op for user in op.source.users):
+    if not isinstance(made, (ops.Map, ops.Cast, ops.Gather)) or any(user is not op for user in op.source.users):
+        return False
+    if isinstance(made, ops.Gather) and not _is_lookup(made):
         return False
     free = is_free_under(op.source, shape, op)
     goes_up = any(isinstance(user, ASKING) for user in op.result.users)
@@ -219,6 +220,7 @@ def reshape_in_front_of_a_fold(op: ops.Reshape, rewriter: Rewriter) -> bool:
         return False
     if not free and not (isinstance(made, ops.Cast) and _is_less(made)):
         return False
+    is_lookup = isinstance(made, ops.Gather)
     rewriter.replace(op, _lookup_under(made, shape, rewriter) if is_lookup else map_under(made, shape, rewriter))
     _drop([made], rewriter)
     return True

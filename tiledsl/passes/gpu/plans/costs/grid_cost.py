@@ -248,11 +248,18 @@ class GridCost:
             return element
         length = -(-self.counts.number(access.shape[access_order(access.op)[-1]]) // access.repeats)
         size = self.counts.number(access.tensor.shape[unit])
-        if length >= size and len(access.shape) > 1:  # whole rows go on into each other
-            together = int(self._rows_together(access, unit) * size * element)
+        if length >= size and len(access.shape) > 1:
+            together = self._rows_together(access, unit) * size * element
             whole = SECTOR_BYTES * max(1, length * element // SECTOR_BYTES)
-            return whole if together >= LINE_BYTES else max(element, together)
+            return whole if together >= LINE_BYTES else max(element, int(together))
         return max(element, length * element)
+
+    def _goes_on(self, access: Access) -> bool:
+        """Whether a tile has whole rows of a tensor that go on into each other, for a line at least."""
+        unit = unit_axis(access)
+        size = self.counts.number(access.tensor.shape[unit])
+        together = self._rows_together(access, unit) * size * access.tensor.dtype.bytes
+        return self._has_rows(access) and together >= LINE_BYTES
 
     def _rows_together(self, access: Access, unit: int) -> float:
         """Whole rows of a tile that lie one behind the other: x[m, :, n, :] has as many as a block of n."""
@@ -595,7 +602,7 @@ class GridCost:
         """Clocks for the lines that a warp touches where runs are short, and threads take theirs of 16 bytes piece by
         piece: each piece touches all lines again."""
         width = self._width(access)
-        if width >= WIDEST or run >= LINE_BYTES or len(access.shape) < 2:
+        if width >= WIDEST or run >= LINE_BYTES or len(access.shape) < 2 or self._goes_on(access):
             return 0.0
         return TOUCH_CLOCKS * self.moved_bytes(access) / width / max(1, math.ceil(run / WIDEST))
 
