@@ -10,7 +10,7 @@ import numpy as np
 from tiledsl.backend_ref import philox
 from tiledsl.backend_ref.arguments import Argument, bind_arguments
 from tiledsl.backend_ref.execute_tile import execute
-from tiledsl.backend_ref.execution import Execution, Executor, small_blocks
+from tiledsl.backend_ref.execution import MANY_ELEMENTS, Execution, Executor, large_blocks, small_blocks
 from tiledsl.backend_ref.folding import fold, running_fold
 from tiledsl.backend_ref.scalar_functions import Array, apply, cast, constant, element_type
 from tiledsl.ir import graph_ops
@@ -45,7 +45,8 @@ def _call(module: Module | None, execution: Execution, op: graph_ops.Call) -> tu
     callee = module.function(op.callee)
     inputs: list[Array] = [np.array(execution.array(v)) for v in op.inputs]
     if is_tile_function(callee):
-        return execute(callee, inputs, output=execution.output)
+        many = max((array.size for array in inputs), default=0) >= MANY_ELEMENTS
+        return execute(callee, inputs, blocks=large_blocks if many else small_blocks, output=execution.output)
     return execute_graph(callee, inputs, module, output=execution.output)
 
 
@@ -116,11 +117,20 @@ def _contract(execution: Execution, op: graph_ops.Contract) -> tuple[Array, ...]
     formula = ",".join("".join(letters[n] for n in axes) for axes in (a, b)) + "->"
     formula += "".join(letters[n] for n in result)
     wide = np.float64 if element_type(left).is_float or op.dtype.is_float else np.int64
-    total = cast(np.asarray(np.einsum(formula, left.astype(wide), right.astype(wide))), op.dtype)
-    if op.exact_a is not None and op.exact_b is not None:
-        exact = [execution.array(value).astype(np.float64) for value in (op.exact_a, op.exact_b)]
-        total = np.where(np.isfinite(total), total, cast(np.asarray(np.einsum(formula, *exact)), op.dtype))
+    total = cast(_sums_of_products(formula, left.astype(wide), right.astype(wide)), op.dtype)
+    if op.exact_a is not None and op.exact_b is not None and not np.isfinite(total).all():
+        first, second = (execution.array(value).astype(np.float64) for value in (op.exact_a, op.exact_b))
+        total = np.where(np.isfinite(total), total, cast(_sums_of_products(formula, first, second), op.dtype))
     return (total,)
+
+
+LARGE = 1 << 36
+"""Elements of two operands, multiplied, from which products of matrices are far faster than a loop."""
+
+
+def _sums_of_products(formula: str, left: Array, right: Array) -> Array:
+    by_matrices = left.size * right.size >= LARGE
+    return np.asarray(np.einsum(formula, left, right, optimize="greedy" if by_matrices else False))
 
 
 def _transpose(execution: Execution, op: graph_ops.Transpose) -> tuple[Array, ...]:

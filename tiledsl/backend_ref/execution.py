@@ -42,6 +42,17 @@ def small_blocks(op: Op, axis: int, size: BlockSize) -> int:
     return max(size.unit, min(7, size.size) // size.unit * size.unit)
 
 
+MANY_ELEMENTS = 1 << 15
+
+
+def large_blocks(op: Op, axis: int, size: BlockSize) -> int:
+    """About 61, for arrays of `MANY_ELEMENTS` and more: small blocks of these are thousands of programs."""
+    del op, axis
+    if size.kind == "auto":
+        return 61
+    return max(size.unit, min(61, size.size) // size.unit * size.unit)
+
+
 @dataclass(eq=False)
 class Execution:
     """What is known while a function runs."""

@@ -120,8 +120,8 @@ class _FunctionVerifier:
     """Walks one function in order, keeping what is in scope.
 
     `places` has the functions of the module and their order, by name.
-    `visible` holds the values that may be read here, `sizes` the symbols that may be spoken of, `reads` every operand
-    slot met so far, `around` the ops whose bodies we are in.
+    `visible` holds the values that may be read here, `defined` the same in order, `sizes` the symbols that may be
+    spoken of, `reads` every operand slot met so far, `around` the ops whose bodies we are in.
     """
 
     def __init__(self, places: Mapping[str, tuple[int, Function]], function: Function, form: Form) -> None:
@@ -129,6 +129,7 @@ class _FunctionVerifier:
         self.function = function
         self.form = form
         self.visible: set[Value] = set()
+        self.defined: list[Value] = []
         self.sizes: set[str] = set()
         self.declared: set[str] = set()
         self.reads: dict[Value, dict[Op, int]] = {}
@@ -180,11 +181,14 @@ class _FunctionVerifier:
     @contextmanager
     def scope(self, op: Op, name: str) -> Generator[None]:
         """What is defined inside is forgotten at the end."""
-        visible, sizes = set(self.visible), set(self.sizes)
+        defined, sizes = len(self.defined), set(self.sizes)
         self.around.append((op, name))
         yield
         self.around.pop()
-        self.visible, self.sizes = visible, sizes
+        # not a copy of all that is visible: folds have bodies too, and a long function has many
+        self.visible.difference_update(self.defined[defined:])
+        del self.defined[defined:]
+        self.sizes = sizes
 
     def block(self, block: Block) -> None:
         for op in block.ops:
@@ -193,7 +197,9 @@ class _FunctionVerifier:
     def define(self, value: Value, owner: Op | Block) -> None:
         if value.owner is not owner:
             raise IllegalError(f"{named(value)} names another owner", "build a new value instead of moving it")
-        self.visible.add(value)
+        if value not in self.visible:
+            self.visible.add(value)
+            self.defined.append(value)
         self.reads.setdefault(value, {})
 
     def uses(self, value: Value) -> None:

@@ -92,9 +92,13 @@ def test_wrong_results_are_not_timed() -> None:
         throughput.compare(case)
 
 
-def test_start_up() -> None:
+@pytest.mark.slow
+def test_first_calls() -> None:
     cold, warm = start_up.first_call_cold(1), start_up.first_call_from_disk(1)
     assert 0 < warm.value < cold.value
+
+
+def test_start_up() -> None:
     assert start_up.import_time(1).value > 0
     assert start_up.cached_call(1).value > 0
 
