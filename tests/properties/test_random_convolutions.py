@@ -20,7 +20,7 @@ from tiledsl import ops
 from tiledsl.api.graphs.emulate_graph import emulate_graph
 from tiledsl.api.programs.emulate import Request
 from tiledsl.backend_ref.execute_graph import execute_graph
-from tiledsl.passes.graph.rewrites import split_windows
+from tiledsl.passes.graph.rewrites.windows import split_windows
 
 torch = pytest.importorskip("torch")
 LAYOUTS = {1: "NWC", 2: "NHWC", 3: "NDHWC"}

@@ -22,24 +22,24 @@ from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.rewrites.channels_last import ChannelsLast
 from tiledsl.passes.graph.rewrites.copy_fields import CopyFields
-from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
 from tiledsl.passes.graph.rewrites.derive_online import DeriveOnline
-from tiledsl.passes.graph.rewrites.join_patches import JoinPatches
-from tiledsl.passes.graph.rewrites.join_residues import JoinResidues
-from tiledsl.passes.graph.rewrites.lay_images import LayImages
 from tiledsl.passes.graph.rewrites.materialise import Materialise
 from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
 from tiledsl.passes.graph.rewrites.narrow_integers import NarrowIntegers
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.rewrites.shift_slices import ShiftSlices
-from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
 from tiledsl.passes.graph.rewrites.small_products import SmallProducts
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
-from tiledsl.passes.graph.rewrites.split_windows import SplitWindows
 from tiledsl.passes.graph.rewrites.turn_fields import TurnFields
-from tiledsl.passes.graph.rewrites.widen_columns import WidenColumns
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, ReshapeNarrow, WidenFloats
-from tiledsl.passes.graph.rewrites.widen_groups import WidenGroups
+from tiledsl.passes.graph.rewrites.windows.copy_windows import CopyWindows
+from tiledsl.passes.graph.rewrites.windows.join_patches import JoinPatches
+from tiledsl.passes.graph.rewrites.windows.join_residues import JoinResidues
+from tiledsl.passes.graph.rewrites.windows.lay_images import LayImages
+from tiledsl.passes.graph.rewrites.windows.slide_windows import SlideWindows
+from tiledsl.passes.graph.rewrites.windows.split_windows import SplitWindows
+from tiledsl.passes.graph.rewrites.windows.widen_columns import WidenColumns
+from tiledsl.passes.graph.rewrites.windows.widen_groups import WidenGroups
 from tiledsl.passes.manager import Pass, PassContext, PassManager
 
 

@@ -35,8 +35,8 @@ from tiledsl.passes.graph.kernels.merge_axes import merged_axes
 from tiledsl.passes.graph.kernels.records import NO_RECORDS, Records, record_join, records_of, whole_records
 from tiledsl.passes.graph.kernels.view_parts import Parts, parts_of_parameters
 from tiledsl.passes.graph.rewrites.canonicalise_graph import drop_unread
-from tiledsl.passes.graph.rewrites.copy_windows import most_blocked
 from tiledsl.passes.graph.rewrites.placed_copies import Place, is_copy, placed_copies
+from tiledsl.passes.graph.rewrites.windows.copy_windows import most_blocked
 from tiledsl.passes.manager import PassContext
 
 

@@ -18,8 +18,8 @@ from tiledsl.api.programs.emulate import Request
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.backend_ref.scalar_functions import apply
 from tiledsl.passes.graph.rewrites import split_floats
-from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
+from tiledsl.passes.graph.rewrites.windows.copy_windows import CopyWindows
 from tiledsl.passes.manager import PassContext, PassManager
 
 DIGITS = 2.0**-22

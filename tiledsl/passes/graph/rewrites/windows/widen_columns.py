@@ -25,7 +25,8 @@ from tiledsl.passes.gpu_machine import GpuMachine, machine_with_warpgroups
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of
 from tiledsl.passes.graph.analysis.views import view_of_value
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
-from tiledsl.passes.graph.rewrites.lay_images import (
+from tiledsl.passes.graph.rewrites.split_floats import up
+from tiledsl.passes.graph.rewrites.windows.lay_images import (
     LEAST_COLUMNS,
     LEAST_GAIN,
     ROW_BYTES,
@@ -33,10 +34,9 @@ from tiledsl.passes.graph.rewrites.lay_images import (
     is_taken,
     rows_that_are_brought,
 )
-from tiledsl.passes.graph.rewrites.split_floats import up
-from tiledsl.passes.graph.rewrites.widen_groups import behind_maps
-from tiledsl.passes.graph.rewrites.wider_weights import WiderWeights, repeat_operands
-from tiledsl.passes.graph.rewrites.windows_product import WindowsProduct, insert, windows_product
+from tiledsl.passes.graph.rewrites.windows.widen_groups import behind_maps
+from tiledsl.passes.graph.rewrites.windows.wider_weights import WiderWeights, repeat_operands
+from tiledsl.passes.graph.rewrites.windows.windows_product import WindowsProduct, insert, windows_product
 from tiledsl.passes.manager import PassContext
 
 LEAST = 4

@@ -13,7 +13,7 @@ from tests.support.kernels.wider_convolutions import Formula, Shape, assert_mean
 from tests.support.op_checks import F16
 from tiledsl import ops, tile
 from tiledsl.api.graphs.fused import FusedGraph
-from tiledsl.passes.graph.rewrites.join_patches import JoinPatches
+from tiledsl.passes.graph.rewrites.windows.join_patches import JoinPatches
 
 REMARK = "windows lie side by side"
 

@@ -39,10 +39,16 @@ from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of
 from tiledsl.passes.graph.analysis.views import View, view_of_value
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
 from tiledsl.passes.graph.rewrites.placed_copies import Place, placed_copies
-from tiledsl.passes.graph.rewrites.rows_of_windows import Rows, RowsProduct, last_two_as_one
 from tiledsl.passes.graph.rewrites.split_floats import up
-from tiledsl.passes.graph.rewrites.turned_weights import straighten_slices, turned, with_straight_weights
-from tiledsl.passes.graph.rewrites.windows_product import WindowsProduct, in_order, insert, windows_of, windows_product
+from tiledsl.passes.graph.rewrites.windows.rows_of_windows import Rows, RowsProduct, last_two_as_one
+from tiledsl.passes.graph.rewrites.windows.turned_weights import straighten_slices, turned, with_straight_weights
+from tiledsl.passes.graph.rewrites.windows.windows_product import (
+    WindowsProduct,
+    in_order,
+    insert,
+    windows_of,
+    windows_product,
+)
 from tiledsl.passes.manager import PassContext
 
 ROW_BYTES = 32

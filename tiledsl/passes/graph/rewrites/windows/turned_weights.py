@@ -19,7 +19,7 @@ from tiledsl.ir.rewrite import Rewriter
 from tiledsl.ir.strided_views import numbers
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.analysis.views import view_of_value
-from tiledsl.passes.graph.rewrites.windows_product import WindowsProduct
+from tiledsl.passes.graph.rewrites.windows.windows_product import WindowsProduct
 
 
 class Turned(NamedTuple):

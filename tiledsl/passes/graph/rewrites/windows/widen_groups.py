@@ -26,10 +26,10 @@ from tiledsl.ir.verifier import Form
 from tiledsl.passes.gpu_machine import GpuMachine, machine_with_warpgroups
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
-from tiledsl.passes.graph.rewrites.lay_images import ROW_BYTES, clocks_of_rows, is_taken
 from tiledsl.passes.graph.rewrites.move_reindexing import is_free_under, map_under
-from tiledsl.passes.graph.rewrites.wider_weights import WritingPrograms, cut_of, sliced
-from tiledsl.passes.graph.rewrites.windows_product import LEAST_USES, WindowsProduct, insert, windows_product
+from tiledsl.passes.graph.rewrites.windows.lay_images import ROW_BYTES, clocks_of_rows, is_taken
+from tiledsl.passes.graph.rewrites.windows.wider_weights import WritingPrograms, cut_of, sliced
+from tiledsl.passes.graph.rewrites.windows.windows_product import LEAST_USES, WindowsProduct, insert, windows_product
 from tiledsl.passes.manager import PassContext
 
 LEAST = 4

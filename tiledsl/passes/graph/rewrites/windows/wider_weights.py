@@ -21,7 +21,7 @@ from tiledsl.ir.strided_views import numbers
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import TensorType
 from tiledsl.passes.graph.analysis.shapes import sizes_of
-from tiledsl.passes.graph.rewrites.windows_product import WindowsProduct, insert
+from tiledsl.passes.graph.rewrites.windows.windows_product import WindowsProduct, insert
 
 NAMES = ("wider_columns", "wider")
 """Of programs, and of what they write."""

@@ -14,7 +14,7 @@ from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir import graph_ops
 from tiledsl.passes.graph.rewrites import copy_windows
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
-from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
+from tiledsl.passes.graph.rewrites.windows.copy_windows import CopyWindows
 from tiledsl.passes.manager import PassContext, PassManager
 
 CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {

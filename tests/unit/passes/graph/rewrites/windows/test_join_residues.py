@@ -22,7 +22,7 @@ from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir import graph_ops
 from tiledsl.ir.core import Module
 from tiledsl.passes.graph import pipeline
-from tiledsl.passes.graph.rewrites.join_residues import JoinResidues
+from tiledsl.passes.graph.rewrites.windows.join_residues import JoinResidues
 from tiledsl.passes.manager import PassContext, PassManager
 
 

@@ -15,7 +15,7 @@ from tests.support.kernels.wider_convolutions import Formula, Shape, assert_mean
 from tests.support.op_checks import F16, normal
 from tiledsl import ops, tile
 from tiledsl.passes.graph import pipeline
-from tiledsl.passes.graph.rewrites.widen_groups import WidenGroups
+from tiledsl.passes.graph.rewrites.windows.widen_groups import WidenGroups
 from tiledsl.passes.manager import PassContext, PassManager
 
 

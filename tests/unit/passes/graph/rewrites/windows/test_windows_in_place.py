@@ -15,7 +15,7 @@ from tiledsl import ops, tile
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir import graph_ops
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
-from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
+from tiledsl.passes.graph.rewrites.windows.copy_windows import CopyWindows
 from tiledsl.passes.manager import PassContext, PassManager
 
 REMARK = "windows are read in place"

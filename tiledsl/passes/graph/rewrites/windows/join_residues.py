@@ -28,10 +28,10 @@ from tiledsl.ir.verifier import Form
 from tiledsl.passes.gpu_machine import GpuMachine, machine_with_warpgroups
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
-from tiledsl.passes.graph.rewrites.lay_images import LEAST_GAIN, ROW_BYTES, clocks_of_rows, is_taken
-from tiledsl.passes.graph.rewrites.widen_groups import behind_maps
-from tiledsl.passes.graph.rewrites.wider_weights import WiderWeights, cut_of, repeat_operands
-from tiledsl.passes.graph.rewrites.windows_product import WindowsProduct, insert, windows_product
+from tiledsl.passes.graph.rewrites.windows.lay_images import LEAST_GAIN, ROW_BYTES, clocks_of_rows, is_taken
+from tiledsl.passes.graph.rewrites.windows.widen_groups import behind_maps
+from tiledsl.passes.graph.rewrites.windows.wider_weights import WiderWeights, cut_of, repeat_operands
+from tiledsl.passes.graph.rewrites.windows.windows_product import WindowsProduct, insert, windows_product
 from tiledsl.passes.manager import PassContext
 
 LEAST_COLUMNS = 4

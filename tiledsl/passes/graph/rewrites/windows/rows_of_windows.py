@@ -16,7 +16,7 @@ from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.gpu.tensor_maps import UNIT_BYTES
 from tiledsl.passes.graph.analysis.shapes import sizes_of
-from tiledsl.passes.graph.rewrites.windows_product import WindowsProduct, insert, windows_of
+from tiledsl.passes.graph.rewrites.windows.windows_product import WindowsProduct, insert, windows_of
 
 Widths = tuple[int, ...]
 

@@ -22,7 +22,7 @@ from tiledsl.ir.core import Module, Op, Value
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
-from tiledsl.passes.graph.rewrites.windows_product import WindowsProduct, in_order, insert, windows_product
+from tiledsl.passes.graph.rewrites.windows.windows_product import WindowsProduct, in_order, insert, windows_product
 from tiledsl.passes.manager import PassContext
 
 MOST_CHANNELS = 32

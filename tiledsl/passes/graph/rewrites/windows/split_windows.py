@@ -36,9 +36,6 @@ from tiledsl.passes.gpu_machine import GpuMachine, machine_with_warpgroups
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of, volume
 from tiledsl.passes.graph.analysis.views import view_of_value
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
-from tiledsl.passes.graph.rewrites.copy_windows import COPIED_BYTES, IN_PLACE_SHARE, MOST_ON_GPU, parts_of
-from tiledsl.passes.graph.rewrites.lay_images import MOST_BYTES, SPANS
-from tiledsl.passes.graph.rewrites.rows_of_windows import Rows, RowsProduct, last_two_as_one
 from tiledsl.passes.graph.rewrites.split_floats import (
     COLUMNS,
     FMA_SHARE,
@@ -52,9 +49,12 @@ from tiledsl.passes.graph.rewrites.split_floats import (
     seconds_by,
     up,
 )  # fmt: skip
-from tiledsl.passes.graph.rewrites.widen_columns import LEAST, positions_as_columns, widen
-from tiledsl.passes.graph.rewrites.wider_weights import WiderWeights
-from tiledsl.passes.graph.rewrites.windows_product import (
+from tiledsl.passes.graph.rewrites.windows.copy_windows import COPIED_BYTES, IN_PLACE_SHARE, MOST_ON_GPU, parts_of
+from tiledsl.passes.graph.rewrites.windows.lay_images import MOST_BYTES, SPANS
+from tiledsl.passes.graph.rewrites.windows.rows_of_windows import Rows, RowsProduct, last_two_as_one
+from tiledsl.passes.graph.rewrites.windows.widen_columns import LEAST, positions_as_columns, widen
+from tiledsl.passes.graph.rewrites.windows.wider_weights import WiderWeights
+from tiledsl.passes.graph.rewrites.windows.windows_product import (
     LEAST_USES,
     WindowsProduct,
     in_order,

@@ -31,7 +31,7 @@ from tiledsl.passes.graph.analysis.views import view_of_value
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
 from tiledsl.passes.graph.rewrites.placed_copies import MOST_BLOCKED, Place, placed_copies
 from tiledsl.passes.graph.rewrites.split_floats import FMA_SHARE, by_multiply_adds, up
-from tiledsl.passes.graph.rewrites.windows_in_place import InPlace
+from tiledsl.passes.graph.rewrites.windows.windows_in_place import InPlace
 from tiledsl.passes.manager import PassContext
 from tiledsl.support.location import BUILTIN
 

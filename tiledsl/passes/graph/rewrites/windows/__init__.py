@@ -1,0 +1,1 @@
+"""Products of windows of an image, as convolutions have them."""
