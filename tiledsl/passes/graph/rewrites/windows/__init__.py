@@ -1,1 +1,0 @@
-"""Products of windows of an image, as convolutions have them."""

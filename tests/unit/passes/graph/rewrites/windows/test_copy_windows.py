@@ -12,8 +12,8 @@ from tests.support.compare import assert_close
 from tiledsl import ops, tile
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir import graph_ops
-from tiledsl.passes.graph.rewrites import copy_windows
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
+from tiledsl.passes.graph.rewrites.windows import copy_windows
 from tiledsl.passes.graph.rewrites.windows.copy_windows import CopyWindows
 from tiledsl.passes.manager import PassContext, PassManager
 

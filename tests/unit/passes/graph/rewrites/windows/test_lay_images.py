@@ -21,8 +21,8 @@ from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir.graph_ops import Call
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.graph.pipeline import graph_pipeline
-from tiledsl.passes.graph.rewrites import lay_images
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
+from tiledsl.passes.graph.rewrites.windows import lay_images
 from tiledsl.passes.graph.rewrites.windows.lay_images import LayImages
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.support.location import BUILTIN

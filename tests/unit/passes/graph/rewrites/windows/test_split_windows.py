@@ -16,7 +16,7 @@ from tiledsl import ops, tile
 from tiledsl.api.graphs.emulate_graph import emulate_graph
 from tiledsl.api.programs.emulate import Request
 from tiledsl.backend_ref.execute_graph import execute_graph
-from tiledsl.passes.graph.rewrites import split_windows
+from tiledsl.passes.graph.rewrites.windows import split_windows
 from tiledsl.passes.graph.rewrites.windows.split_windows import SplitWindows
 from tiledsl.passes.manager import PassContext, PassManager
 
