@@ -39,6 +39,7 @@ func @gpu(%x: tensor<bf16, [M, 16], unit=1>, %y: tensor<bf16, [16, N]>, %r: tens
     %narrow = tile.cast(%acc) {dtype = bf16} : tile<bf16, [16, 8], register, local(2, 1) * spatial(8, 4) * local(1, 2)>
     gpu.write(%bs, %narrow, [%zero, %zero]) {places = [0, 1], method = matrix, vector = 2}
     %even = gpu.slice(%acc) {starts = [0, 0], steps = [1, 2], layout = local(2, 1) * spatial(8, 4)} : tile<f32, [16, 4], register, local(2, 1) * spatial(8, 4)>
+    %turns = gpu.interleave([%even, %even]) {axis = 1} : tile<f32, [16, 8], register, local(2, 1) * spatial(8, 4) * local(1, 2)>
     %half = gpu.slice(%acc) {starts = [8, 0], layout = spatial(8, 4) * local(1, 2)} : tile<f32, [8, 8], register, spatial(8, 4) * local(1, 2)>
     gpu.store(%z, [%m, %n], %acc, [%rows, %columns]) {axes = [0, 1], masked = [0, 1], checked = [0], vector = 2, ragged = true, alike = true}
   }
