@@ -6,12 +6,10 @@ from __future__ import annotations
 CLIFF = 1.5
 """A predicted time over the floor that has to be listed, or to be mended."""
 
-_JOINS = "what is only joined is copied by a kernel of its own"
 _RANKING = "blocks at the edges of a narrow window are masked: as many as those within"
 _CAPPED = "tanh is two operations of the slow unit for each score, and the exponential a third"
 _STRIDED = "neighbouring threads take every other element: a line for each few of them"
 _PLACES = "pixels come from L2 again for each place of the window, and are multiplied with few columns"
-_LOADED_BY_WARPS = "the loop is none that plans with warpgroups know: mma.sync, its operands loaded by all warps"
 _SMALL_PRODUCTS = "two products that are added are two kernels, each with too few blocks for all multiprocessors"
 _HELD_COLUMNS = "blocks of a cluster hold columns, begin and end together, and tell each other each result"
 _EXCHANGES = "each thread tells others of eight columns, numbers and places: more instructions than what it loads takes"
@@ -88,7 +86,6 @@ KNOWN: dict[str, str] = {
     "selective scan": "sixteen states of a channel are one thread's, with an exponential for each: instructions",
     "Mamba-2, in chunks": "seven kernels: scores and states of chunks go through memory between them",
     # programs of the field
-    "vectors turned by quaternions": _JOINS,
     "stencil of a volume, kernel": "rows of 511: seven loads of single elements under masks for a result: instructions",
     # experts
     "two of 64 experts, a layer": "routing is eleven small kernels",
