@@ -106,14 +106,19 @@ def _fastest(call: Callable[[], Any], least: int = 3, seconds: float = 2.0) -> f
     return min(found) * 1e3
 
 
-def measured(name: str) -> str:
-    """One row of the table."""
+def made(name: str) -> tuple[Any, tuple[Any, ...]]:
+    """A model for inference, with random weights by a fixed seed, and its arguments."""
     torch.manual_seed(0)
     model, arguments = MODELS[name]()
-    model = model.eval()
     for parameter in model.parameters():  # some begin as zeros, which would hide what comes before
         if not parameter.any():
             torch.nn.init.normal_(parameter, std=0.02)
+    return model.eval(), arguments
+
+
+def measured(name: str) -> str:
+    """One row of the table."""
+    model, arguments = made(name)
     with torch.no_grad():
         expected = model(*arguments)
         eager = _fastest(lambda: model(*arguments))

@@ -9,16 +9,16 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import tiledsl
 from benchmarks.gpu.device import describe
 from benchmarks.gpu.peers.common import first_line
 from benchmarks.gpu.results import Results, microseconds, verdict
-from benchmarks.gpu.timing import Clock, CudaClock, in_turns
-from benchmarks.gpu.workers import Failure, Turn, in_workers
-from benchmarks.gpu.zoo import Outcome
+from benchmarks.gpu.timing import Clock, in_turns
+from benchmarks.gpu.workers import Turn, in_workers
+from benchmarks.gpu.zoo import Outcome, add_outcome, clock_of_process
 
 COLUMNS = ("what", "us", "kernels", "predicted", "measured / it", "eager us", "compiled us", "peer / ours", "bar", "")
 OURS, EAGER, COMPILED = "fused", "eager", "compiled"
@@ -43,40 +43,24 @@ def measure(torch: Any, only: str = "") -> Results:
         name for batch in BATCHES for name in (f"{network}, batch {batch}" for network in NETWORKS) if only in name
     ]
     for name, found in in_workers(names, _in_worker, len(names), PATIENCE):
-        outcome = Outcome([], {}, [], found.reason) if isinstance(found, Failure) else found
-        for text in outcome.notes:
-            results.note(text)
-        if outcome.problem:
-            results.failures += 1
-            results.note(f"FAILED {name}: {outcome.problem}")
-        else:
-            results.add(outcome.cells, outcome.numbers)
+        add_outcome(name, found, results)
     return results
-
-
-@cache
-def _clock() -> Clock:
-    return CudaClock(importlib.import_module("torch"))
 
 
 def _in_worker(name: str, turn: Turn) -> Outcome:
     torch: Any = importlib.import_module("torch")
     torch.set_num_threads(1)
     network, _, batch = name.partition(", batch ")
-    return outcome(torch, name, *_network(torch, network, int(batch)), int(batch), _clock(), turn)
+    return outcome(torch, name, *_network(torch, network, int(batch)), int(batch), clock_of_process(), turn)
 
 
 def _network(torch: Any, name: str, batch: int) -> tuple[Any, Any]:
     """A network in f32 on the device, and what it is given."""
-    from benchmarks.torch_models import MODELS  # needs torchvision and transformers
+    from benchmarks.torch_models import made  # needs torchvision and transformers
 
-    torch.manual_seed(0)
-    model, (given,) = MODELS[name]()
-    for parameter in model.parameters():  # some begin as zeros, which would hide what comes before
-        if not parameter.any():
-            torch.nn.init.normal_(parameter, std=0.02)
+    model, (given,) = made(name)
     given = torch.cat([given.roll(shift, -1) for shift in range(batch)])
-    return model.eval().cuda(), given.cuda()
+    return model.cuda(), given.cuda()
 
 
 def outcome(torch: Any, name: str, model: Any, given: Any, batch: int, clock: Clock, turn: Turn) -> Outcome:

@@ -57,7 +57,7 @@ def measure(torch: Any, only: str = "", clock: Clock | None = None, *, family: s
     if workers > 1:
         names = [case.name for case in chosen]
         for name, found in in_workers(names, outcome_in_worker, workers, PATIENCE):
-            _add(name, Outcome([], {}, [], found.reason) if isinstance(found, Failure) else found, results)
+            add_outcome(name, found, results)
     else:
         measure_cases(torch, chosen, clock or CudaClock(torch), results)
     summarise(results)
@@ -71,11 +71,14 @@ def measure_cases(torch: Any, cases: Sequence[ZooCase], clock: Clock, results: R
             found = outcome(torch, case, clock)
         except Exception as failure:  # the others are still worth knowing
             found = Outcome([], {}, [], f"{type(failure).__name__}: {first_line(str(failure))}")
-        _add(case.name, found, results)
+        add_outcome(case.name, found, results)
         torch.cuda.empty_cache()
 
 
-def _add(name: str, found: Outcome, results: Results) -> None:
+def add_outcome(name: str, found: Outcome | Failure, results: Results) -> None:
+    """Adds what became of a case: its row, or why it has none."""
+    if isinstance(found, Failure):
+        found = Outcome([], {}, [], found.reason)
     for text in found.notes:
         results.note(text)
     if found.problem:
@@ -86,7 +89,8 @@ def _add(name: str, found: Outcome, results: Results) -> None:
 
 
 @cache
-def _clock() -> Clock:
+def clock_of_process() -> Clock:
+    """The clock of a process, for all that it measures."""
     return CudaClock(importlib.import_module("torch"))
 
 
@@ -96,7 +100,7 @@ def outcome_in_worker(name: str, turn: Turn) -> Outcome:
     torch.set_num_threads(1)
     (case,) = (case for case in CASES if case.name == name)
     try:
-        return outcome(torch, case, _clock(), turn)
+        return outcome(torch, case, clock_of_process(), turn)
     finally:
         torch.cuda.empty_cache()
 

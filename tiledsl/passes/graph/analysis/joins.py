@@ -120,9 +120,7 @@ def _last(shape: tuple[int, ...]) -> int:
 def record_call(join: Join, callee: Callable[[str], Function] | None = None) -> ops.Call | None:
     """The call of a group whose results are the fields of what a join makes, if all of them are, and nothing else reads
     them. `callee`: the function of a name."""
-    axis = len(sizes_of(join.result)) - 1
-    one_by_one = isinstance(join, ops.Interleave) or all(sizes_of(source)[axis] == 1 for source in join.sources)
-    if join.axis != axis or not one_by_one or not 1 < len(join.sources) <= MOST_FIELDS:
+    if not makes_short_rows(join):
         return None
     parts = [unreshaped(source) for source in join.sources]
     calls = {part.op for part in parts}
@@ -132,6 +130,14 @@ def record_call(join: Join, callee: Callable[[str], Function] | None = None) -> 
     if any(join_of(part) is not join for part in parts):
         return None
     return None if callee is not None and is_tile_function(callee(call.callee)) else call
+
+
+def makes_short_rows(join: Join) -> bool:
+    """Whether a join puts single elements side by side, into rows of a few."""
+    last = len(sizes_of(join.result)) - 1
+    if join.axis != last or not 1 < len(join.sources) <= MOST_FIELDS:
+        return False
+    return isinstance(join, ops.Interleave) or all(sizes_of(source)[last] == 1 for source in join.sources)
 
 
 def unreshaped(value: Value) -> Value:

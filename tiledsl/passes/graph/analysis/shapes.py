@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.type_rules import tensor_type
 
@@ -14,6 +15,12 @@ def sizes_of(value: Value) -> tuple[int, ...]:
     sizes = tuple([size for size in shape if isinstance(size, int)])
     assert len(sizes) == len(shape), f"%{value.name} has no numbers for sizes: {value.type}"
     return sizes
+
+
+def axis_sizes(op: ops.Contract) -> dict[str, int]:
+    """The sizes of a product's axes, by their names."""
+    a, b, _ = op.axis_names()
+    return {**dict(zip(a, sizes_of(op.a))), **dict(zip(b, sizes_of(op.b)))}
 
 
 def volume(value: Value) -> int:

@@ -30,7 +30,7 @@ from tiledsl.ir.types import TensorType
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.gpu_machine import GpuMachine, gpu_machine
 from tiledsl.passes.graph.analysis.limits import Limits, limits_of
-from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of
+from tiledsl.passes.graph.analysis.shapes import axis_sizes, bytes_of, sizes_of
 from tiledsl.passes.graph.analysis.views import view_of_value
 from tiledsl.passes.graph.groups.group import LEAST_SIDE
 from tiledsl.passes.graph.groups.price import Prices
@@ -65,8 +65,7 @@ class LayProducts:
         laying = Laying(self.arch, context, {function.name for function in module.functions})
         for op in products:
             names = ProductAxes.of(op)
-            head = limits_of(self.arch).head
-            if names is None or not names.may_be_laid(op) or meets_a_product(op, head, least=LEAST_SIDE):
+            if names is None or not names.may_be_laid(op) or meets_a_product(op, laying.limits.head, least=LEAST_SIDE):
                 continue
             found = laying.best(op, names)
             if found is not None:
@@ -197,7 +196,7 @@ class Laying:
         for one in reversed(list(block.ops)):
             one.erase()
         if way.result != way.names.result:
-            sizes = {**dict(zip(way.names.a, sizes_of(op.a))), **dict(zip(way.names.b, sizes_of(op.b)))}
+            sizes = axis_sizes(op)
             narrow = _rounded(op)
             made = Block().add_argument(
                 TensorType(tensor_type(narrow).dtype, tuple(sizes[name] for name in way.result)), "made"
@@ -261,9 +260,9 @@ class Laying:
         more = 0.0
         for op in products:
             names = ProductAxes.of(op)
-            turned = None if names is None else tuple(names.result[axis] for axis in order)
-            if names is None or turned is None:
+            if names is None:
                 return False
+            turned = tuple(names.result[axis] for axis in order)
             before = self.price(op, Laid(names, names.a, names.b, names.result))
             behind = self.price(op, Laid(names._replace(result=turned), names.a, names.b, turned))
             if before is None or behind is None:

@@ -15,9 +15,7 @@ from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Module, Value
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.verifier import Form
-from tiledsl.passes.analysis.fields import MOST_FIELDS
-from tiledsl.passes.graph.analysis.joins import JOINS, Join
-from tiledsl.passes.graph.analysis.shapes import sizes_of
+from tiledsl.passes.graph.analysis.joins import JOINS, Join, makes_short_rows
 from tiledsl.passes.manager import PassContext
 
 COMPUTED = (ops.Map, ops.Cast)
@@ -46,13 +44,8 @@ class CopyFields:
 
 
 def _makes_records(join: Join) -> bool:
-    """Whether a join puts single elements side by side, into rows of a few."""
-    last = len(sizes_of(join.result)) - 1
-    if join.axis != last or not 1 < len(join.sources) <= MOST_FIELDS:
-        return False
-    if isinstance(join, ops.Concat) and any(sizes_of(source)[last] != 1 for source in join.sources):
-        return False
-    return all(_is_elementwise(source) for source in join.sources)
+    """Whether a join makes short rows of what is computed element by element, or in memory."""
+    return makes_short_rows(join) and all(map(_is_elementwise, join.sources))
 
 
 def _is_elementwise(value: Value) -> bool:

@@ -19,7 +19,7 @@ from tiledsl.ir.core import Module, Value
 from tiledsl.ir.rewrite import Rewriter
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.graph.analysis.outline import computed_of
-from tiledsl.passes.graph.analysis.shapes import sizes_of, volume
+from tiledsl.passes.graph.analysis.shapes import axis_sizes, volume
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
 from tiledsl.passes.manager import PassContext
 
@@ -56,21 +56,16 @@ def _is_small(op: ops.Contract) -> bool:
     if any(isinstance(computed_of(value), ops.Window) for value in (op.a, op.b)):
         return False
     a, b, out = op.axis_names()
-    sizes = _sizes(op)
+    sizes = axis_sizes(op)
     summed = math.prod(sizes[name] for name in a if name not in out)
     rows = math.prod(sizes[name] for name in a if name in out and name not in b)
     columns = math.prod(sizes[name] for name in b if name in out and name not in a)
     return 0 < summed <= SMALL and min(rows, columns) <= SMALL
 
 
-def _sizes(op: ops.Contract) -> dict[str, int]:
-    a, b, _ = op.axis_names()
-    return {**dict(zip(a, sizes_of(op.a))), **dict(zip(b, sizes_of(op.b)))}
-
-
 def _write(op: ops.Contract) -> None:
     a, b, out = op.axis_names()
-    sizes, rewriter = _sizes(op), Rewriter(op)
+    sizes, rewriter = axis_sizes(op), Rewriter(op)
     wanted = [*out, *(name for name in a if name not in out)]
     shape = tuple(sizes[name] for name in wanted)
     spread = [_spread(value, names, wanted, shape, rewriter) for value, names in ((op.a, a), (op.b, b))]

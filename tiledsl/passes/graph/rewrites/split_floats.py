@@ -33,7 +33,7 @@ from tiledsl.ir.verifier import Form
 from tiledsl.passes.gpu_machine import GpuMachine, gpu_machine
 from tiledsl.passes.graph.analysis.limits import limits_of
 from tiledsl.passes.graph.analysis.products_in_a_row import stay_matrices
-from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of, volume
+from tiledsl.passes.graph.analysis.shapes import axis_sizes, bytes_of, sizes_of, volume
 from tiledsl.passes.graph.analysis.views import place_of, view_of_value
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
 from tiledsl.passes.graph.rewrites.placed_copies import MOST_BLOCKED, blocked_axes, moved
@@ -146,7 +146,7 @@ def _follow(run: Sequence[str], names: Sequence[str]) -> bool:
 def _seconds(op: ops.Contract, machine: GpuMachine) -> tuple[float, float]:
     """By single multiply-adds, and by planes."""
     a, b, result = op.axis_names()
-    sizes = {**dict(zip(a, sizes_of(op.a))), **dict(zip(b, sizes_of(op.b)))}
+    sizes = axis_sizes(op)
     rows, columns = (math.prod(sizes[n] for n in mine if n not in other) for mine, other in ((a, b), (b, a)))
     batches = math.prod(sizes[n] for n in result if n in a and n in b)
     depth = math.prod(sizes[n] for n in a if n not in result)

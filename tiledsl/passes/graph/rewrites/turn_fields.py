@@ -12,6 +12,7 @@ memory, and nothing is accessed element by element.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -71,11 +72,8 @@ def _plane_axis(op: ops.Transpose) -> int | None:
     at = op.permutation.index(last)
     if others != sorted(others) or at == last or not 1 < sizes[last] <= MOST_PLANES:
         return None
-    behind = volume(op.result) // max(1, sizes[last])
-    inner = 1
-    for size in sizes_of(op.result)[at + 1 :]:
-        inner *= size
-    return at if inner >= LEAST_EACH and behind else None
+    inner = math.prod(sizes_of(op.result)[at + 1 :])
+    return at if inner >= LEAST_EACH and volume(op.result) else None
 
 
 def _is_made_of_rows(op: ops.Transpose) -> bool:

@@ -13,11 +13,9 @@ import pytest
 
 import tiledsl
 from tests.support.compare import assert_close
+from tests.support.emulated import emulated
 from tests.support.op_checks import F16, F32, normal
 from tiledsl import tile
-from tiledsl.api.graphs.emulate_graph import emulate_graph
-from tiledsl.api.programs.emulate import Request
-from tiledsl.backend_ref.execute_graph import execute_graph
 
 Formula = Callable[..., Any]
 
@@ -62,11 +60,9 @@ STENCILS: dict[str, tuple[Formula, tuple[int, ...], int]] = {
 def test_kernels_compute_the_same(name: str, dtype: Any) -> None:
     formula, shape, _ = STENCILS[name]
     x = normal(*shape, dtype=dtype)
-    graph = tiledsl.trace(formula, x)
-    (expected,) = execute_graph(graph.module.entry, [x], graph.module)
-    found = emulate_graph(graph, [x], {}, None, Request(arch="sm_90", seed=1)).result
-    assert_close(np.asarray(found), expected, relative=4e-3 if dtype == F16 else 1e-5, terms=40)
-    assert_close(np.asarray(tiledsl.fuse(graph).build("cpu")(x)), expected, relative=4e-3, terms=40)
+    found, expected = emulated(formula, [x], seed=1)
+    assert_close(found, expected, relative=4e-3 if dtype == F16 else 1e-5, terms=40)
+    assert_close(np.asarray(tiledsl.fuse(tiledsl.trace(formula, x)).build("cpu")(x)), expected, relative=4e-3, terms=40)
 
 
 @pytest.mark.parametrize("name", STENCILS)

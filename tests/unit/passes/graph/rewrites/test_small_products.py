@@ -9,16 +9,13 @@ from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
 import pytest
 
 import tiledsl
 from tests.support.compare import assert_close
+from tests.support.emulated import emulated
 from tests.support.op_checks import F16, F32, normal
 from tiledsl import tile
-from tiledsl.api.graphs.emulate_graph import emulate_graph
-from tiledsl.api.programs.emulate import Request
-from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.passes.graph.rewrites import small_products
 
 SMALL: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
@@ -34,11 +31,9 @@ SMALL: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
 def test_kernels_compute_the_same(name: str, dtype: Any) -> None:
     formula, shapes = SMALL[name]
     arrays = [normal(*shape, dtype=dtype) for shape in shapes]
-    graph = tiledsl.trace(formula, *arrays)
-    (expected,) = execute_graph(graph.module.entry, arrays, graph.module)
     with patch.object(small_products, "LARGE", 1):
-        found = emulate_graph(graph, arrays, {}, None, Request(arch="sm_90", seed=1)).result
-    assert_close(np.asarray(found), expected, relative=4e-3 if dtype == F16 else 1e-5, terms=8)
+        found, expected = emulated(formula, arrays, seed=1)
+    assert_close(found, expected, relative=4e-3 if dtype == F16 else 1e-5, terms=8)
 
 
 def test_predicted_beside_the_floor() -> None:

@@ -249,20 +249,22 @@ class GridCost:
         length = -(-self.counts.number(access.shape[access_order(access.op)[-1]]) // access.repeats)
         size = self.counts.number(access.tensor.shape[unit])
         if length >= size and len(access.shape) > 1:
-            together = self._rows_together(access, unit) * size * element
+            together = self._bytes_together(access)
             whole = SECTOR_BYTES * max(1, length * element // SECTOR_BYTES)
             return whole if together >= LINE_BYTES else max(element, int(together))
         return max(element, length * element)
 
     def _goes_on(self, access: Access) -> bool:
         """Whether a tile has whole rows of a tensor that go on into each other, for a line at least."""
+        return self._has_rows(access) and self._bytes_together(access) >= LINE_BYTES
+
+    def _bytes_together(self, access: Access) -> float:
+        """Of whole rows that lie one behind the other: a tile x[m, :, n, :] has as many as a block of n."""
         unit = unit_axis(access)
-        size = self.counts.number(access.tensor.shape[unit])
-        together = self._rows_together(access, unit) * size * access.tensor.dtype.bytes
-        return self._has_rows(access) and together >= LINE_BYTES
+        row = self.counts.number(access.tensor.shape[unit]) * access.tensor.dtype.bytes
+        return row * self._rows_together(access, unit)
 
     def _rows_together(self, access: Access, unit: int) -> float:
-        """Whole rows of a tile that lie one behind the other: x[m, :, n, :] has as many as a block of n."""
         rows = 1.0
         for place in range(unit - 1, -1, -1):
             index, size = access.op.indices[place], self.counts.number(access.tensor.shape[place])
@@ -551,18 +553,18 @@ class GridCost:
         rank = max((len(access.shape) for access in self.nest.accesses), default=0)
         # of what is repeated along an axis, copies are asked for by the same warp
         copies = {
-            access: self._replicas(access) if len(access.shape) == rank else self._warps_that_ask(access, rank)
+            access: self._replicas(access) if len(access.shape) == rank else self._warps_that_ask(access)
             for access in self.nest.accesses
         }
         return sum(copies[a] * self._lines(a) * self._touched(a) for a in self.nest.accesses)
 
-    def _warps_that_ask(self, access: Access, rank: int) -> float:
-        """How many warps ask for the same lines of what all rows of a tile have: each for itself, where it reads them
-        element by element from memory."""
+    def _warps_that_ask(self, access: Access) -> float:
+        """How many warps ask for the same lines of what all rows of a larger tile have: each for itself, where it reads
+        them element by element from memory."""
         if not access.shape or access.gathers or step_along(access, unit_axis(access)) in (None, 1):
             return 1.0
         (*before, last) = max((a.shape for a in self.nest.accesses), key=len)
-        if access.shape[-1] != last or len(access.shape) == rank:
+        if access.shape[-1] != last:
             return 1.0
         rows = math.prod(self._room(dim) for dim in before if dim not in access.shape)
         return max(1.0, min(self.grid.threads_of_tile / WARP, rows))

@@ -13,10 +13,9 @@ import pytest
 
 import tiledsl
 from tests.support.compare import assert_close
+from tests.support.emulated import emulated
 from tests.support.op_checks import F16, F32, normal
 from tiledsl import ops, tile
-from tiledsl.api.graphs.emulate_graph import emulate_graph
-from tiledsl.api.programs.emulate import Request
 from tiledsl.backend_ref.execute_graph import execute_graph
 
 Formula = Callable[..., Any]
@@ -51,10 +50,8 @@ FOLDED: dict[str, tuple[Formula, tuple[tuple[int, ...], ...]]] = {
 def test_kernels_compute_the_same(name: str, dtype: Any) -> None:
     formula, shapes = FOLDED[name]
     arrays = [normal(*shape, dtype=dtype) for shape in shapes]
-    graph = tiledsl.trace(formula, *arrays)
-    (expected,) = execute_graph(graph.module.entry, arrays, graph.module)
-    found = emulate_graph(graph, arrays, {}, None, Request(arch="sm_90")).result
-    assert_close(np.asarray(found), expected, relative=4e-3 if dtype == F16 else 1e-5, terms=9)
+    found, expected = emulated(formula, arrays)
+    assert_close(found, expected, relative=4e-3 if dtype == F16 else 1e-5, terms=9)
 
 
 @pytest.mark.parametrize("name", FOLDED)
