@@ -30,12 +30,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--guard-pages", action="store_true", help="arrays of CPU kernels end where access faults")
 
 
+def pytest_configure() -> None:
+    """Python's collector looks less often through what is made: modules and tests now, and what tests make."""
+    gc.set_threshold(50_000, 20, 20)
+
+
 def pytest_collection_finish() -> None:
-    """Modules and tests stay for the whole run: Python's collector need not go through them again and again, and less
-    often through what tests make."""
+    """Modules and tests stay for the whole run: the collector need not go through them again and again."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -10,6 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from benchmarks.figures import commit
+from tiledsl.backend_cuda.driver.devices import devices_at_hand
+from tiledsl.passes.gpu_machine import in_steps
 
 
 def missing() -> str:
@@ -69,3 +71,11 @@ def driver_version() -> str:
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return done.stdout.strip()
+
+
+def machine_at_hand() -> str:
+    """The first device as audits take it, by its own multiprocessors and memory: `sm_90:132x3350` is an H100. Plans may
+    be those for its neighbour in the table (see `machine_of_device`). `sm_90` where there is none."""
+    for facts in devices_at_hand():
+        return f"{facts.arch}:{facts.multiprocessors}x{in_steps(facts.memory_bytes_per_second)}"
+    return "sm_90"

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 import tiledsl
-from benchmarks.gpu.device import describe
+from benchmarks.gpu.device import describe, machine_at_hand
 from benchmarks.gpu.peers.common import first_line
 from benchmarks.gpu.results import Results, microseconds, verdict
 from benchmarks.gpu.timing import Clock, in_turns
@@ -74,7 +74,7 @@ def outcome(torch: Any, name: str, model: Any, given: Any, batch: int, clock: Cl
         eager = partial(model, given)
         narrow = eager()
         fused = tiledsl.fuse(tiledsl.from_torch(model, given))
-        audit = fused.audit()
+        audit = fused.audit(machine_at_hand())
         call = partial(fused.build(), given)
         ours, theirs = (float((torch.as_tensor(made).float() - wide).abs().max()) for made in (call(), narrow))
         if not ours <= SLACK * theirs:

@@ -18,7 +18,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from benchmarks.gpu.checking import TOLERANCE, check
-from benchmarks.gpu.device import describe
+from benchmarks.gpu.device import describe, machine_at_hand
 from benchmarks.gpu.peers.common import first_line
 from benchmarks.gpu.results import Results, microseconds
 from benchmarks.gpu.timing import Clock, CudaClock, in_turns
@@ -109,7 +109,7 @@ def outcome(torch: Any, case: ZooCase, clock: Clock, turn: Turn | None = None) -
     """Checks and times a case; times when it is its `turn`."""
     tensors = case.tensors(torch)
     fused = case.fused()
-    audit = fused.audit()
+    audit = fused.audit(machine_at_hand())
     call = partial(fused.build(), *tensors)
     problem = _problem(torch, case, tensors, call)
     if problem:

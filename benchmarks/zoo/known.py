@@ -22,9 +22,9 @@ _WAITS = "steps wait for loads, sixteen at a time at most, and few programs hide
 
 KNOWN: dict[str, str] = {
     # quantised weights
-    "i8 in groups, 16 rows": _UNPACKED,
     "i4 in groups, 1 row": _UNPACKED,
     "i4 in groups, 16 rows": _UNPACKED,
+    "i8 in groups, 16 rows": "threads load and unpack what warpgroups then wait for: few programs hide it",
     "u4 in groups, zero points, 1 row": _UNPACKED,
     "u4 in groups, zero points, 16 rows": _UNPACKED,
     # folds and norms
@@ -59,6 +59,7 @@ KNOWN: dict[str, str] = {
     "attention, capped": _CAPPED,
     "attention, cross": "77 keys: one short block for each program, whose start and end are not hidden",
     "decoding, grouped, batch 1": "launches: a second one merges the parts of the keys",
+    "decoding, latent": "with 128 heads the products bind, at 0.75 of what the device has power for",
     "linear attention": "sums of rows beside products are kernels of their own, and read keys and queries again",
     # convolutions and pooling
     "convolution, 3x3, 64 channels": _PLACES,
@@ -81,7 +82,7 @@ KNOWN: dict[str, str] = {
     "LSTM cell": _SMALL_PRODUCTS,
     "GRU cell": _SMALL_PRODUCTS,
     "four steps of a cell": _SMALL_PRODUCTS,
-    **dict.fromkeys(("gated scan along time", "smoothed along time, kernel", "delta rule, kernel"), _WAITS),
+    **dict.fromkeys(("smoothed along time, kernel", "delta rule, kernel"), _WAITS),
     "LSTM, 128 steps": "a launch for each step, which waits for the one before: weights do not stay on the chip",
     "selective scan": "sixteen states of a channel are one thread's, with an exponential for each: instructions",
     "Mamba-2, in chunks": "seven kernels: scores and states of chunks go through memory between them",
@@ -99,6 +100,7 @@ KNOWN: dict[str, str] = {
     "latent attention layer": "products that expand the latent vectors are kernels of their own",
     # losses
     **dict.fromkeys(("cross-entropy, smoothed", "gradient of cross-entropy"), _LONG_ROWS),
+    "binary cross-entropy": "a logarithm and two exponentials in f32 for each element: 52 instructions, counted",
     **dict.fromkeys(("divergence of rows", "perplexity of rows"), _LONG_ROWS),
     "contrastive loss": "a log-sum-exp behind a product is a kernel of its own: the scores go to memory",
 }

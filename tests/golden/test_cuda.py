@@ -35,6 +35,7 @@ def normal(generator: np.random.Generator, *shape: int, dtype: Any = np.float32)
 
 ARGUMENTS: dict[str, Draw] = {
     "add": lambda g: [normal(g, 70, 132), normal(g, 70, 132)],
+    "far": lambda g: [normal(g, 6, 132)],
     "gemm": lambda g: [normal(g, 72, 80, dtype=ml_dtypes.bfloat16), normal(g, 80, 88, dtype=ml_dtypes.bfloat16)],
     "gemm_roles": lambda g: [normal(g, 72, 80, dtype=ml_dtypes.bfloat16), normal(g, 88, 80, dtype=ml_dtypes.bfloat16)],
     "softmax": lambda g: [normal(g, 3, 4000, dtype=ml_dtypes.bfloat16)],

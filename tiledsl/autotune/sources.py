@@ -25,8 +25,8 @@ class PinnedPlan:
         del question
         return Answer(self.plan)
 
-    def refused(self, question: PlanQuestion, answer: Answer, reason: str) -> None:
-        del question, answer
+    def refused(self, question: PlanQuestion, answer: Answer, reason: str, *, expected: bool = False) -> None:
+        del question, answer, expected
         self.told(reason)
 
     def mark(self) -> str:
@@ -49,7 +49,7 @@ class NoPlans:
         del question
         return None
 
-    def refused(self, question: PlanQuestion, answer: Answer, reason: str) -> None:
+    def refused(self, question: PlanQuestion, answer: Answer, reason: str, *, expected: bool = False) -> None:
         raise AssertionError("there was no answer")
 
     def mark(self) -> str:
@@ -139,9 +139,12 @@ class DatabasePlans:
         where = "ships with tiledsl" if ships else f"of {self.database.folder}"
         return f"measured on {found.question.device}{gain}; {where}"
 
-    def refused(self, question: PlanQuestion, answer: Answer, reason: str) -> None:
+    def refused(self, question: PlanQuestion, answer: Answer, reason: str, *, expected: bool = False) -> None:
         """Says it in the log: the model plans."""
         self.used.pop(question, None)
+        if expected:
+            LOG.info("the plan (%s) of %s is not used: %s", answer.plan, self.database.folder, reason)
+            return
         if self.shipped is not None and self.database.best(question) is None:
             # it is nothing that the user has measured, and could do anything about
             LOG.info("the plan (%s) of %s is not used: %s", answer.plan, self.shipped.folder, reason)

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 from tiledsl.backend_cuda.build.stored_variant import variant_from_json, variant_to_json
 from tiledsl.backend_cuda.build.variant import Variant
 from tiledsl.support.location import Location
+from tiledsl.support.options import LOG
 
 if TYPE_CHECKING:
     from tiledsl.backend_cuda.driver.loaded import BoundKernels, LoadedKernels
+    from tiledsl.backend_cuda.library.library_kernels import BoundLibrary
 
 _MAGIC = b"tiledsl plan for CUDA\n"
 _LENGTH = struct.Struct("<Q")
@@ -42,6 +44,8 @@ class PlannedProgram:
     location: Location
     variant: Variant
     origin: str = ""
+    instead: Variant | None = None
+    """Of a call of a library: the code by the model's plan, for where the library is not, or is another."""
     _loaded: dict[int, LoadedKernels] = field(default_factory=dict[int, "LoadedKernels"])
     _lock: Any = field(default_factory=threading.Lock)
 
@@ -53,6 +57,8 @@ class PlannedProgram:
     @property
     def description(self) -> str:
         """The plan and what its code takes of the device."""
+        if self.variant.product is not None:
+            return f"{self.variant.plan}; {self.variant.product}"
         used = [
             f"{kernel['registers']} registers, {kernel['spills']} bytes spilled, {kernel['shared']} bytes shared"
             for kernel in self.variant.resources.values()
@@ -67,9 +73,11 @@ class PlannedProgram:
             "location": [place.file, place.line, place.column, place.end_line, place.end_column],
             "variant": variant_to_json(self.variant),
             "origin": self.origin,
+            "instead": None if self.instead is None else variant_to_json(self.instead),
         }
         text = json.dumps(described).encode()
-        return _MAGIC + _LENGTH.pack(len(text)) + text + self.variant.cubin
+        code = self.variant.cubin if self.instead is None else self.instead.cubin  # a library's call has none
+        return _MAGIC + _LENGTH.pack(len(text)) + text + code
 
     @staticmethod
     def from_bytes(data: bytes) -> PlannedProgram:
@@ -79,8 +87,11 @@ class PlannedProgram:
         start = len(_MAGIC) + _LENGTH.size
         (length,) = _LENGTH.unpack_from(data, len(_MAGIC))
         described: dict[str, Any] = json.loads(data[start : start + length])
-        variant = variant_from_json(described["variant"], data[start + length :])
-        return PlannedProgram(described["name"], Location(*described["location"]), variant, described.get("origin", ""))
+        code, place = data[start + length :], Location(*described["location"])
+        other = described["instead"]
+        instead = None if other is None else variant_from_json(other, code)
+        variant = variant_from_json(described["variant"], code if other is None else b"")
+        return PlannedProgram(described["name"], place, variant, described["origin"], instead)
 
     def load(self) -> PlannedProgram:
         """Itself. Code goes to a device when it is first asked for there."""
@@ -93,12 +104,22 @@ class PlannedProgram:
         alignment: tuple[int, ...],
         device: int,
         lying: tuple[int, ...] = (),
-    ) -> BoundKernels:
+    ) -> BoundKernels | BoundLibrary:
         """Loads the code on the device. Sizes and alignments are those that the plan was chosen for."""
         from tiledsl.backend_cuda.driver.loaded import LoadedKernels  # the driver: not for those who only compile
 
         del alignment, lying
         variant = self.variant
+        if variant.product is not None:
+            from tiledsl.backend_cuda.library.library_kernels import bound_library
+
+            described, named = PlannedDescription(symbols, str(variant.plan)), (self.name, self.location)
+            bound = bound_library(variant.product, variant.plan.library, strides, device, named, described)
+            if not isinstance(bound, str):
+                return bound
+            assert self.instead is not None
+            LOG.info("the plan (%s) of %s is not used: %s; the model's is", variant.plan, self.name, bound)
+            variant = self.instead
         with self._lock:
             loaded = self._loaded.get(device)
             if loaded is None:

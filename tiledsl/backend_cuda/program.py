@@ -21,6 +21,7 @@ from tiledsl.backend_cuda.build.stored_variant import variant_from_json, variant
 from tiledsl.backend_cuda.build.variant import Variant
 from tiledsl.backend_cuda.chosen_plans import read_or_choose
 from tiledsl.backend_cuda.frame.overlap_kernels import CAPABILITY
+from tiledsl.backend_cuda.library.library import mark, why_no_library
 from tiledsl.backend_cuda.measured_plans import Choice, read_or_ask
 from tiledsl.backend_cuda.planned_program import PlannedProgram
 from tiledsl.ir.core import Module, Value
@@ -31,11 +32,11 @@ from tiledsl.passes.gpu.plan import Plan, parse_plan, why_no_plan
 from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu.plans.describe_plan import plan_differences
 from tiledsl.passes.gpu.plans.plans_on_demand import PlansOnDemand
-from tiledsl.passes.gpu_machine import gpu_machine
+from tiledsl.passes.gpu_machine import architecture_of, gpu_machine
 from tiledsl.runtime.programs.alignment import default_lying, row_alignment
 from tiledsl.runtime.programs.artifact import Note
 from tiledsl.runtime.programs.cache import DiskCache, compiler_identity, digest, disk_cache
-from tiledsl.runtime.programs.plan_source import PlanQuestion, PlansFor, PlanSource, sizes_in_order
+from tiledsl.runtime.programs.plan_source import Answer, PlanQuestion, PlansFor, PlanSource, sizes_in_order
 from tiledsl.runtime.programs.variant_report import ProgramReport, VariantMade
 from tiledsl.support.errors import TileResourceError
 from tiledsl.support.location import Location
@@ -43,6 +44,7 @@ from tiledsl.support.options import LOG, read_options
 
 if TYPE_CHECKING:
     from tiledsl.backend_cuda.driver.loaded import BoundKernels, LoadedKernels
+    from tiledsl.backend_cuda.library.library_kernels import BoundLibrary
 
 _MAGIC = b"tiledsl for CUDA\n"
 _LENGTH = struct.Struct("<Q")
@@ -139,7 +141,9 @@ class CudaProgram:
         call = sizes, alignment, lying
         choice = Choice() if plans is None else self._asked(plans, call, chained)
         if choice.plan is not None:
-            return PlannedProgram(self.name, self.location, self.variant([choice.plan]), choice.origin)
+            variant = self.variant([choice.plan])
+            instead = None if variant.product is None else self.picked(*call, chained=chained)
+            return PlannedProgram(self.name, self.location, variant, choice.origin, instead)
         return PlannedProgram(self.name, self.location, self.picked(*call, chained=chained), choice.origin)
 
     def picked(
@@ -158,7 +162,7 @@ class CudaProgram:
         def ask() -> Choice:
             return self.choice(plans.source, self.question(*call, plans.device), chained)
 
-        found = read_or_ask(_disk(), [self.arch, str(chained), self.text], call, plans, ask)
+        found = read_or_ask(_disk(), [self.arch, str(chained), mark(), self.text], call, plans, ask)
         if found.origin:
             LOG.info("plan of %s: %s", self.name, found.origin)
         return found
@@ -172,7 +176,8 @@ class CudaProgram:
     ) -> PlanQuestion:
         """What a source of plans is asked for a call. `device`: where it is made, in words."""
         return PlanQuestion(
-            self.identity, self.arch, device, sizes_in_order(sizes), alignment=tuple(alignment), lying=tuple(lying)
+            self.identity, architecture_of(self.arch), device, sizes_in_order(sizes), alignment=tuple(alignment),
+            lying=tuple(lying),
         )  # fmt: skip
 
     def tuned(self, source: PlanSource, question: PlanQuestion, chained: bool = False) -> Variant | None:
@@ -186,26 +191,29 @@ class CudaProgram:
         answer = source.plan_for(question)
         if answer is None:
             return Choice()
+        absent: str | None = None
         try:
             plan = parse_plan(answer.plan)
             reason = why_no_plan(plan, dict(question.sizes), question.alignment)
+            if reason is None and plan.library is not None:
+                reason = absent = why_no_library(plan.library.version)
             if reason is None and answer.code and not self._makes(plan, answer.code, chained):
                 reason = "its code is another one than that which was measured"
             if reason is None:
-                plan = replace(plan, chained=chained)
+                plan = replace(plan, chained=chained and plan.library is None)
                 self.variant([plan])
                 return Choice(plan, answer.origin)
         except ValueError as error:
             reason = str(error)
         except TileResourceError as error:
             reason = error.message
-        source.refused(question, answer, reason)
+        source.refused(question, answer, reason, expected=absent is not None)
         return Choice(None, f"the model's; the plan ({answer.plan}), {answer.origin}, is not used: {reason}")
 
     def _makes(self, plan: Plan, code: str, chained: bool) -> bool:
         """Whether a plan makes the code of a digest. Plans are measured by themselves: where one is of a `chained`
         launch, the code that it would make by itself is written, and not compiled."""
-        if not chained:
+        if not chained or plan.library is not None:
             return code_digest(self.variant([plan])) == code
         from tiledsl.backend_cuda.build.compile import sources_by  # costs start-up time
 
@@ -336,6 +344,10 @@ class CudaProgram:
 
     def _load_or_compile(self, plans: Sequence[Plan]) -> tuple[Variant, bool]:
         """The variant, and whether the disk had it."""
+        if plans[0].library is not None:
+            from tiledsl.backend_cuda.library.library_variant import library_variant  # costs start-up time
+
+            return library_variant(self.module, self.arch, plans[0]), False
         disk = _disk()
         entry = digest([compiler_identity(), nvrtc_identity(), self.arch, self.text, repr(plans[0])])
         stored = None if disk is None else disk.get(entry)
@@ -406,7 +418,7 @@ class LoadedCudaProgram:
         alignment: tuple[int, ...],
         device: int,
         lying: tuple[int, ...] = (),
-    ) -> BoundKernels:
+    ) -> BoundKernels | BoundLibrary:
         """Chooses a plan for those sizes and alignments, compiles it if nobody has, and loads it on the device."""
         from tiledsl.backend_cuda.driver.devices import describe_device  # the driver: not for those who only compile
         from tiledsl.backend_cuda.driver.loaded import LoadedKernels
@@ -414,7 +426,18 @@ class LoadedCudaProgram:
         program = self.program
         variant = None
         if self.plans is not None:
-            variant = program.tuned(self.plans, program.question(symbols, alignment, lying, describe_device(device)))
+            question = program.question(symbols, alignment, lying, describe_device(device))
+            variant = program.tuned(self.plans, question)
+            if variant is not None and variant.product is not None:
+                from tiledsl.backend_cuda.library.library_kernels import bound_library
+
+                described = BoundDescription(symbols, str(variant.plan))
+                named = program.name, program.location
+                bound = bound_library(variant.product, variant.plan.library, strides, device, named, described)
+                if not isinstance(bound, str):
+                    return bound
+                self.plans.refused(question, Answer(str(variant.plan)), bound, expected=True)
+                variant = None
         if variant is None:
             variant = program.variant(program.plans(symbols, alignment, lying))
         with self._lock:

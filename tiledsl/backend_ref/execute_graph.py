@@ -74,6 +74,10 @@ def _constant(execution: Execution, op: graph_ops.Constant) -> tuple[Array, ...]
     return (constant(op.value, op.dtype),)
 
 
+def _serial(execution: Execution, op: graph_ops.Serial) -> tuple[Array, ...]:
+    return tuple(execution.array(v) for v in op.values)
+
+
 def _size(execution: Execution, op: graph_ops.Size) -> tuple[Array, ...]:
     return (np.asarray(evaluate(op.value, execution.symbols), np.int64),)
 
@@ -204,6 +208,7 @@ def _gather(execution: Execution, op: graph_ops.Gather) -> tuple[Array, ...]:
 EXECUTORS: dict[type[Op], Executor] = {
     graph_ops.Constant: _constant,
     graph_ops.Size: _size,
+    graph_ops.Serial: _serial,
     graph_ops.Iota: _iota,
     graph_ops.Map: _map,
     graph_ops.Cast: _cast,

@@ -12,6 +12,7 @@ from tiledsl.backend_ref.execution import AxisBlock, Execution
 from tiledsl.backend_ref.scalar_functions import Array, apply, cast, constant
 from tiledsl.ir.core import Index, Op, Value
 from tiledsl.ir.dtypes import to_numpy
+from tiledsl.ir.fold_identities import PAIRWISE
 from tiledsl.ir.symbolic import evaluate
 from tiledsl.ir.tile_ops import Atomic, Empty, Extract, Load, Store
 from tiledsl.ir.types import Slice, Whole
@@ -167,7 +168,7 @@ def combined(execution: Execution, op: Atomic, tensor: Array, selection: Selecti
     """Does what an atomic does to these elements, and gives what was there before."""
     value = execution.array(op.value)
     before = np.zeros(value.shape, tensor.dtype)
-    function = {"max": "maximum", "min": "minimum"}.get(op.fn, op.fn)
+    function = PAIRWISE.get(op.fn, op.fn)
     for index in itertools.product(*map(range, value.shape)):
         if selection.inside[index]:
             at = tuple(int(c[index]) for c in selection.coordinates)

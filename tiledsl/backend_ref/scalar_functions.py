@@ -38,7 +38,8 @@ def _element_type(dtype: np.dtype[Any]) -> DType:
 def apply(name: str, *operands: Array) -> Array:
     """The function of row `name` of SCALAR_FUNCTIONS, elementwise under broadcasting.
 
-    The operands have one dtype, which is the result's too (comparisons give bool; the condition of `where` is bool).
+    The operands have one dtype, which is the result's too (comparisons give bool, `float_bits` u32; the condition
+    of `where` is bool).
     """
     dtype = element_type(operands[-1])
     wide = [x.astype(np.float32) if is_narrow_float(element_type(x)) else x for x in operands]
@@ -46,7 +47,7 @@ def apply(name: str, *operands: Array) -> Array:
         result = np.asarray(FUNCTIONS[name](*wide))
         if is_narrow_float(dtype) and result.dtype == np.float64:
             result = result.astype(np.float32)
-    return cast(result, bool_ if SCALAR_FUNCTIONS[name].gives_bool else dtype)
+    return cast(result, SCALAR_FUNCTIONS[name].result(dtype))
 
 
 def cast(array: Array, dtype: DType) -> Array:
@@ -164,6 +165,10 @@ def _plane(number: int, x: Array) -> Array:
     return plane
 
 
+def _float_bits(x: Array) -> Array:
+    return np.reshape(np.frombuffer(x.tobytes(), np.uint32), x.shape)
+
+
 def _nibble(x: Array, i: Array) -> Array:
     found = np.right_shift(x, 4 * (i & 1)) & 15
     return (found ^ 8) - 8 if np.issubdtype(x.dtype, np.signedinteger) else found
@@ -210,6 +215,7 @@ FUNCTIONS: dict[str, NumpyFunction] = {
     "shl": np.left_shift,
     "shr": np.right_shift,
     "nibble": _nibble,
+    "float_bits": _float_bits,
     "where": np.where,
     "plane_1": partial(_plane, 1),
     "plane_2": partial(_plane, 2),

@@ -240,18 +240,21 @@ class Op:
 
     def clone(self, values: dict[Value, Value]) -> Op:
         """A copy whose operands are mapped through `values`, which learns the copies of its results."""
-        fields: dict[str, Any] = {}
+        copy = object.__new__(type(self))  # what was checked when this op was made need not be checked again
+        copy.location, copy.parent, copy.place, copy.typed = self.location, None, 0, self.typed
+        copy.fields, copy.attributes, copy.bodies = {}, dict(self.attributes), {}
         for name, field in self.fields.items():
             if isinstance(field, tuple):
-                fields[name] = tuple(values.get(v, v) if isinstance(v, Value) else v for v in field)
+                mapped = tuple([values.get(v, v) if isinstance(v, Value) else v for v in field])
             else:
-                fields[name] = None if field is None else values.get(field, field)
-        fields.update(self.attributes)
+                mapped = None if field is None else values.get(field, field)
+            copy.fields[name] = mapped
+            for used in _values_in(mapped):
+                used.users[copy] = used.users.get(copy, 0) + 1
         for name, block in self.bodies.items():
-            fields[name] = block.clone(values)
-        types = [v.type for v in self.results]
-        copy = type(self)(self.location, types=types, result_names=[v.name for v in self.results], **fields)
-        copy.typed = self.typed
+            copy.bodies[name] = block.clone(values)
+            copy.bodies[name].parent = copy
+        copy.results = tuple([Value(v.type, v.name, copy) for v in self.results])
         values.update(zip(self.results, copy.results))
         return copy
 

@@ -1,4 +1,4 @@
-"""Ops of GRAPH that run other functions of the module: once, or step by step."""
+"""Ops of GRAPH that run other functions of the module: once, step by step, or where a target would rather."""
 
 from __future__ import annotations
 
@@ -24,6 +24,22 @@ class Call(Op):
 
     def infer_types(self) -> tuple[Type, ...]:
         return _written_types(self)
+
+
+class Serial(Op):
+    """Gives `values`, which the tile program `callee` gives for `inputs` too, by fewer steps that cannot be shared.
+
+    `values` are computed such that many threads share the work, as a sort by halving is; on a CPU a thread has rows of
+    its own. `choose-serial` leaves one of the two.
+    """
+
+    name = "graph.serial"
+    values = operands()
+    inputs = operands()
+    callee = name_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        return tuple(_plain(v) for v in self.values)
 
 
 class Loop(Op):
@@ -55,7 +71,7 @@ def _written_types(op: Op) -> tuple[Type, ...]:
 
 def called_by(functions: Iterable[Function]) -> set[str]:
     """The names of all functions that some functions run."""
-    return {op.callee for function in functions for op in function.walk() if isinstance(op, (Call, Loop))}
+    return {op.callee for function in functions for op in function.walk() if isinstance(op, (Serial, Call, Loop))}
 
 
 def call_types(function: Function, inputs: Sequence[Value]) -> tuple[TensorType, ...]:

@@ -11,6 +11,7 @@ from tiledsl.ir.core import Op
 from tiledsl.ir.dtypes import bf16, f32, i64, u32
 from tiledsl.ir.graph_calls import Call as Call
 from tiledsl.ir.graph_calls import Loop as Loop
+from tiledsl.ir.graph_calls import Serial as Serial
 from tiledsl.ir.graph_calls import call_types as call_types
 from tiledsl.ir.graph_calls import called_by as called_by
 from tiledsl.ir.graph_calls import loop_types as loop_types

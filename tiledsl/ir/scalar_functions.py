@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tiledsl.ir.dtypes import DType, bool_, f32
+from tiledsl.ir.dtypes import DType, bool_, f32, u32
 
 Domain = Literal["any", "number", "float", "integer", "bits"]
 """Accepted dtypes. `number`: floats and integers. `bits`: integers and bool."""
@@ -24,10 +24,16 @@ class ScalarFunction:
     domain: Domain
     gives_bool: bool = False
     """Comparisons: the result is bool whatever the operands are."""
+    gives_bits: bool = False
+    """The result is u32, whatever the operand is."""
     only: DType | None = None
     """The one dtype that operands may have."""
     cost: int = 1
     """Rough cost in simple vector operations, for the cost model and for choosing what to recompute."""
+
+    def result(self, dtype: DType) -> DType:
+        """The dtype of the result, of operands of `dtype`."""
+        return bool_ if self.gives_bool else u32 if self.gives_bits else dtype
 
     def accepts(self, dtype: DType) -> bool:
         """Whether operands may have this dtype."""
@@ -97,6 +103,8 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = _table(
     ScalarFunction("shr", 2, "integer"),
     # nibble(x, i): the low 4 bits of x where i is even, else the next 4: 0 to 15, and -8 to 7 of a signed dtype
     ScalarFunction("nibble", 2, "integer", cost=2),
+    # the 32 bits of a float, as a number; of NaN those of some NaN
+    ScalarFunction("float_bits", 1, "float", only=f32, gives_bits=True),
     # where(condition: bool, yes, no): yes and no share the dtype of the result
     ScalarFunction("where", 3, "any"),
     # what bf16 keeps of x * 2**16; of what that leaves out; of what both leave out: their sum is x * 2**16, exactly

@@ -54,7 +54,7 @@ Monomial: TypeAlias = "tuple[Atom, ...]"
 class Expr:
     """A canonical integer polynomial over atoms. Immutable; supports + - * // % with ints and other Exprs."""
 
-    __slots__ = ("_hash", "_text", "terms")
+    __slots__ = ("_hash", "_symbols", "_text", "terms")
     terms: tuple[tuple[Monomial, int], ...]
     """(product of atoms, coefficient) pairs, in order of their text, constant last; no coefficient is 0."""
 
@@ -62,6 +62,7 @@ class Expr:
         self.terms = terms
         self._hash = hash(terms)
         self._text: str | None = None
+        self._symbols: frozenset[str] | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Expr) and self._hash == other._hash and self.terms == other.terms
@@ -106,6 +107,14 @@ class Expr:
 
     def __rmod__(self, other: Dim) -> Dim:
         return mod(other, self)
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """The names of all symbols in it."""
+        if self._symbols is None:
+            atoms = [atom for monomial, _ in self.terms for atom in monomial]
+            self._symbols = frozenset[str]().union(*map(_symbols_of_atom, atoms))
+        return self._symbols
 
     def __str__(self) -> str:
         if self._text is None:
@@ -225,16 +234,16 @@ def _extremum(operation: Literal["min", "max"], left: Dim, right: Dim) -> Dim:
 
 def symbols_of(dim: Dim) -> frozenset[str]:
     """The names of all symbols in `dim`."""
-    if isinstance(dim, int):
-        return frozenset()
-    found: set[str] = set()
-    for monomial, _ in dim.terms:
-        for atom in monomial:
-            if isinstance(atom, Symbol):
-                found.add(atom.name)
-            else:
-                found |= symbols_of(atom.left) | symbols_of(atom.right)
-    return frozenset(found)
+    return _NO_SYMBOLS if isinstance(dim, int) else dim.symbols
+
+
+_NO_SYMBOLS: frozenset[str] = frozenset()
+
+
+def _symbols_of_atom(atom: Atom) -> frozenset[str]:
+    if isinstance(atom, Symbol):
+        return frozenset((atom.name,))
+    return symbols_of(atom.left) | symbols_of(atom.right)
 
 
 def dim_from_text(text: str) -> Dim:

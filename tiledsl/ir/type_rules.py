@@ -95,7 +95,7 @@ def mapped(fn: str, types: Sequence[TileType | TensorType]) -> tuple[DType, Shap
             shape = type_.shape
         elif type_.shape and type_.shape is not shape and type_.shape != shape:
             raise InvalidIRError(f"{fn} of {type_} beside {format_shape(shape)}")
-    return bool_ if function.gives_bool else dtype, shape
+    return function.result(dtype), shape
 
 
 def require_combinable(fn: str, dtype: DType) -> None:

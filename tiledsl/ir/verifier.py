@@ -297,7 +297,7 @@ class _FunctionVerifier:
                     pass
 
     def results(self, op: Op) -> None:
-        calls = isinstance(op, (graph_ops.Call, graph_ops.Loop))
+        calls = isinstance(op, (graph_ops.Serial, graph_ops.Call, graph_ops.Loop))
         inferred = self.call(op) if calls else op.infer_types()
         demand(len(op.results) == len(inferred), f"gives {len(inferred)} results", "build the op anew")
         for value, type_ in zip(op.results, inferred):
@@ -308,7 +308,7 @@ class _FunctionVerifier:
             self.dims_of_type(value.type, lambda value=value: named(value))
             self.define(value, op)
 
-    def call(self, op: graph_ops.Call | graph_ops.Loop) -> tuple[Type, ...]:
+    def call(self, op: graph_ops.Serial | graph_ops.Call | graph_ops.Loop) -> tuple[Type, ...]:
         """The result types of a call or a loop, from the function that it names."""
         place, callee = self.places.get(op.callee, (-1, self.function))
         # the order keeps functions from calling themselves, through others too
@@ -317,6 +317,10 @@ class _FunctionVerifier:
             raise IllegalError(problem, "put the callee after its callers")
         if isinstance(op, graph_ops.Call):
             return graph_ops.call_types(callee, op.inputs)
+        if isinstance(op, graph_ops.Serial):
+            given = graph_ops.call_types(callee, op.inputs)
+            demand(given == op.infer_types(), f"@{op.callee} gives other types", "call a program that gives the same")
+            return given
         demand(
             not is_tile_function(callee), f"runs the tile program @{op.callee}", "call it in a function of the graph"
         )
@@ -414,8 +418,9 @@ class _FunctionVerifier:
         demand(last is not None or not expected, f"the body `{name}` does not end in tile.yield", "add one")
         given = [v.type for v in last.operands] if last is not None else []
         fits = len(given) == len(expected) and all(map(same_but_level, given, expected))
-        wanted, got = ", ".join(map(str, expected)) or "nothing", ", ".join(map(str, given)) or "nothing"
-        demand(fits, f"the body `{name}` yields {got}, but {wanted} is expected", f"yield {wanted}")
+        if not fits:
+            wanted, got = ", ".join(map(str, expected)) or "nothing", ", ".join(map(str, given)) or "nothing"
+            raise IllegalError(f"the body `{name}` yields {got}, but {wanted} is expected", f"yield {wanted}")
 
 
 def _known_to_be_typed(op: Op, signature: list[object]) -> frozenset[str] | None:
@@ -423,7 +428,12 @@ def _known_to_be_typed(op: Op, signature: list[object]) -> frozenset[str] | None
 
     What bodies yield and what functions give may change without the op.
     """
-    if op.typed is None or op.bodies or isinstance(op, (graph_ops.Call, graph_ops.Loop)) or op.typed[0] != signature:
+    if (
+        op.typed is None
+        or op.bodies
+        or isinstance(op, (graph_ops.Serial, graph_ops.Call, graph_ops.Loop))
+        or op.typed[0] != signature
+    ):
         return None
     return op.typed[1]
 

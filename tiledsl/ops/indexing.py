@@ -78,12 +78,14 @@ def index(x: Any, indices: Any) -> Any:
     return picked.transpose(order)
 
 
-def broadcast_indices(name: str, x: Any, given: Sequence[tuple[int, Any]]) -> tuple[list[Any], Any]:
-    """Coordinates of some axes of `x` under one shape, and that shape."""
+def broadcast_indices(
+    name: str, x: Any, given: Sequence[tuple[int, Any]], *, wrapped: bool = True
+) -> tuple[list[Any], Any]:
+    """Coordinates of some axes of `x` under one shape, and that shape; `wrapped`: counted from the front."""
     tensors = [(axis, as_tensor(entry)) for axis, entry in given]
     for _, entry in tensors:
         require_integers(name, entry)
-    places = [from_front(entry, x.shape[axis]) for axis, entry in tensors]
+    places = [from_front(entry, x.shape[axis]) if wrapped else entry for axis, entry in tensors]
     total = places[0]
     for place in places[1:]:
         total = total + place
@@ -99,8 +101,10 @@ def _picked(x: Any, places: Sequence[Any], shape: Any, within: Collection[int] =
     return tile.take(flat, linear(places, x.shape[:count], shape, within), axis=0)
 
 
-def linear(places: Sequence[Any], sizes: Sequence[Any], shape: Any, within: Collection[int] = ()) -> Any:
-    """The place in row-major order of elements at these coordinates, -1 where one of them lies outside.
+def linear(
+    places: Sequence[Any], sizes: Sequence[Any], shape: Any, within: Collection[int] = (), outside: int = -1
+) -> Any:
+    """The place in row-major order of elements at these coordinates, `outside` where one of them lies there.
 
     `within`: the axes whose coordinates cannot lie outside.
     """
@@ -111,7 +115,7 @@ def linear(places: Sequence[Any], sizes: Sequence[Any], shape: Any, within: Coll
         if axis not in within:
             here = (place >= 0) & (place < size)
             inside = here if inside is None else inside & here
-    return tile.broadcast_to(total if inside is None else tile.where(inside, total, -1), shape)
+    return tile.broadcast_to(total if inside is None else tile.where(inside, total, outside), shape)
 
 
 def fits(mine: Any, theirs: Any) -> bool:

@@ -10,6 +10,7 @@ from tiledsl.frontend.language.promotion import promote_all
 from tiledsl.frontend.trace.trace_elementwise import strength_of
 from tiledsl.ir.dtypes import DType, bool_
 from tiledsl.ops.checks import as_tensor, axis_of, refuse_option, refuse_shapes
+from tiledsl.ops.digits import or_by_digits
 
 MOST_TURNS = 64
 """Up to here `top_k` finds one element after the other."""
@@ -40,15 +41,16 @@ def sort(x: Any, axis: int = -1, descending: bool = False) -> Any:
     given = x.to(tile.u8) if dtype == bool_ else x
     order = (*(i for i in range(x.ndim) if i != at), at)
     rows = given.transpose(order)
-    flat = rows.reshape((math.prod(rows.shape[:-1]), size))
+    given = flat = rows.reshape((math.prod(rows.shape[:-1]), size))
     places: Any = tile.broadcast_to(tile.arange(size), flat.shape)
     if size <= SHORT:
         flat, places = (v.reshape(flat.shape) for v in _counted(flat, descending))
     else:
-        width, steps = 1, 1
+        width, steps, kind = 1, 1, tile.i32 if size < MOST_PLACES // 2 else tile.i64
         while width < size:
-            flat, places = (v.reshape(flat.shape) for v in _merged(flat, places, width, steps, descending))
+            flat, places = (v.reshape(flat.shape) for v in _merged(flat, places, width, steps, descending, kind))
             width, steps = 2 * width, steps + 1
+    flat, places = or_by_digits(given, (flat, places), descending)
     back = tuple(order.index(i) for i in range(x.ndim))
     return flat.reshape(rows.shape).transpose(back).to(dtype), places.reshape(rows.shape).transpose(back)
 
@@ -143,8 +145,10 @@ def _counted(x: tile.Tensor, descending: tile.constexpr) -> Any:
 
 
 @tile.kernel
-def _merged(x: tile.Tensor, places: tile.Tensor, width: int, steps: int, descending: tile.constexpr) -> Any:
-    """Pairs of parts of a row, each of `width` and in order, as one in order.
+def _merged(
+    x: tile.Tensor, places: tile.Tensor, width: int, steps: int, descending: tile.constexpr, kind: tile.constexpr
+) -> Any:
+    """Pairs of parts of a row, each of `width` and in order, as one in order. `kind`: the dtype of what is halved.
 
     An element's place is its own in its part plus how many of the other part come before it, found by halving.
     """
@@ -159,14 +163,14 @@ def _merged(x: tile.Tensor, places: tile.Tensor, width: int, steps: int, descend
         part = place // width
         second = part % 2 == 1
         start = tile.minimum(tile.where(second, part - 1, part + 1) * width, N)
-        low, high = start, tile.minimum(start + width, N)
+        low, high = start.to(kind), tile.minimum(start + width, N).to(kind)
         for _ in range(steps):
             middle = (low + high) // 2
             open_ = low < high
             before = open_ & _precedes(x[row, middle], mine, second, descending)
             high = tile.where(open_ & ~before, middle, high)
             low = tile.where(before, middle + 1, low)
-        at = row * N + place + (low - start) - tile.where(second, width, 0)
+        at = row * N + place + (low.to(tile.i64) - start) - tile.where(second, width, 0)
         y[at] = mine
         moved[at] = places[m, n]
     return y, moved

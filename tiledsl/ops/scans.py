@@ -8,6 +8,8 @@ from typing import Any
 from tiledsl import tile
 from tiledsl.ops.checks import as_tensor, axis_of, float_dtype, require_float, widened
 
+LOG2_E = math.log2(math.e)
+
 
 @tile.kernel
 def cumsum(x: Any, axis: int = -1, reverse: bool = False, *, exclusive: bool = False) -> Any:
@@ -70,19 +72,20 @@ def logcumsumexp(x: Any, axis: int = -1) -> Any:
 
 
 @tile.func
-def _add_logs(a: Any, b: Any) -> Any:
-    """log(exp(a) + exp(b))"""
-    high, low = tile.maximum(a, b), tile.minimum(a, b)
-    apart = tile.where(high == low, 0.0, low - high)  # two infinities of one sign
-    return high + tile.log(1.0 + tile.exp(apart))
+def _joined(a: Any, s: Any, b: Any, t: Any) -> Any:
+    """log(s exp(a) + t exp(b)), as an exponent and a sum relative to it: one exponential, no logarithm"""
+    apart = tile.where(a == b, 0.0, tile.abs(a - b))  # two infinities of one sign
+    less = tile.exp2(apart * -LOG2_E)
+    return tile.maximum(a, b), tile.where(a < b, s * less + t, s + t * less)
 
 
 @tile.kernel
 def _log_sums(x: tile.Tensor) -> Any:
-    M, _ = x.shape
+    M, N = x.shape
     y = tile.empty(x.shape, x.dtype)
     for m in tile.grid(M):
-        y[m, :] = tile.scan(x[m, :], 1, _add_logs)
+        top, total = tile.scan((x[m, :], tile.full((m, N), 1.0, x.dtype)), 1, _joined)
+        y[m, :] = top + tile.log(total)
     return y
 
 

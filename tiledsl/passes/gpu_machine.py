@@ -3,13 +3,19 @@
 >>> gpu_machine("sm_90").shared_bytes_per_block >> 10
 227
 
-An architecture is compared by its `capability`, an integer: sm_100 is newer than sm_90, which text would not say.
+An architecture is compared by its `capability`, an integer: sm_100 is newer than sm_90, which text would not say. GPUs
+of one architecture differ in their multiprocessors and in their memory, so these may stand behind its name, the memory
+in GB/s. An H100 has as many multiprocessors as an H200, which is the one of the table:
+
+>>> gpu_machine("sm_90:132x3350").memory_bytes_per_second
+3350000000000.0
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import NoReturn
 
 from tiledsl.support.errors import fail
@@ -96,7 +102,8 @@ class GpuMachine:
     """
 
     name: str
-    """`sm_90`, with no letter behind it: the full set of instructions of that architecture is always meant."""
+    """`sm_90`, with no letter behind it: the full set of instructions of that architecture is always meant. Of a GPU
+    that is not the one of the table `sm_90:132x3350`."""
     capability: int
     """90 for sm_90."""
     multiprocessors: int
@@ -247,20 +254,66 @@ GPU_MACHINES: dict[str, GpuMachine] = {
 
 OLDEST = next(iter(GPU_MACHINES.values()))
 
-_NAME = re.compile(r"(sm_(\d+))[af]?")
+_NAME = re.compile(r"(sm_(\d+))[af]?(?::(\d+)x(\d+))?")
+_ALIKE = 0.35
+"""A device whose memory is within so much of that of the table's GPU, and that has as many multiprocessors, is planned
+for as that one: what was fitted on one carries over better than its memory does. On an H100, 60 programs whose plans
+differ took 1% longer by plans for its own memory than by those for an H200, three apart that had poor plans there."""
+_STEP = 50
+"""GB/s, to which a device's memory is rounded: clocks that differ a little between two of a kind make one machine."""
 
 
 def gpu_machine(name: str, location: Location | None = None) -> GpuMachine:
-    """The machine of an architecture: `sm_90`, or `sm_90a`, which means the same.
+    """The machine of an architecture: `sm_90`, or `sm_90a`, which means the same; or that of another GPU of it, by its
+    multiprocessors and its memory in GB/s: `sm_90:132x3350`.
 
     Raises TileUnsupportedError for one that is too old, and for a name that is none.
     """
+    found = _machine_called(name)
+    if found is not None:
+        return found
     match = _NAME.fullmatch(name)
-    if match is not None and match[1] in GPU_MACHINES:
-        return GPU_MACHINES[match[1]]
     if match is not None and int(match[2]) < OLDEST.capability:
         fail("gpu-too-old", location, name=match[1], oldest=OLDEST.name)
     _unknown(name, location, _of_generation(int(match[2])) if match else None)
+
+
+@cache
+def _machine_called(name: str) -> GpuMachine | None:
+    match = _NAME.fullmatch(name)
+    table = GPU_MACHINES.get(match[1]) if match is not None else None
+    if match is None or table is None or match[3] is None:
+        return table
+    multiprocessors, gigabytes = int(match[3]), int(match[4])
+    if not multiprocessors or not gigabytes:
+        return None
+    own = f"{table.name}:{multiprocessors}x{gigabytes}"
+    return replace(table, name=own, multiprocessors=multiprocessors, memory_bytes_per_second=gigabytes * 1e9)
+
+
+def architecture_of(name: str) -> str:
+    """What machine code for a machine is made for: `sm_90` for `sm_90:132x3350`. Other names are left as they are."""
+    return name.partition(":")[0]
+
+
+def machine_of_device(
+    capability: int, multiprocessors: int, memory_bytes_per_second: float, location: Location | None = None
+) -> GpuMachine:
+    """The machine that plans for a device are made for: the one of the table, where it is as large and about as fast
+    (35%), else one with the device's own multiprocessors and memory (0: not known). All else is as the table has it.
+
+    Raises TileUnsupportedError as `machine_of_capability`.
+    """
+    table = machine_of_capability(capability, location)
+    rate = memory_bytes_per_second or table.memory_bytes_per_second
+    if multiprocessors == table.multiprocessors and abs(rate / table.memory_bytes_per_second - 1) <= _ALIKE:
+        return table
+    return gpu_machine(f"{table.name}:{multiprocessors}x{in_steps(rate)}", location)
+
+
+def in_steps(bytes_per_second: float) -> int:
+    """A memory's rate in GB/s, as names of machines have it."""
+    return max(1, round(bytes_per_second / 1e9 / _STEP)) * _STEP
 
 
 def machine_with_warpgroups(arch: str) -> GpuMachine | None:

@@ -41,6 +41,10 @@ class CpuSpeeds:
     """Until the prefetchers follow a tile."""
     run: float = 80.0
     """What each further run of contiguous addresses costs beside its bytes."""
+    update: float = 4.0
+    """For each element that one thread combines with memory by itself, unless whole vectors of neighbours are."""
+    atomic: float = 8.5
+    """For each element that one of several threads does: a compare-and-swap."""
     across: tuple[float, float, float] = (1.0, 5.0, 16.0)
     """For each element that is read across the order of memory, by how many lines are gone through before the first one
     comes again: few, as many as the first cache has, or more."""
@@ -53,7 +57,7 @@ DOUBLE_CORE = CpuSpeeds(clock=7.4e9)
 """Of cores with two multipliers of 512 bits: 7.2e9 multiply-adds a second were found in products on a Zen 5."""
 PAIRED_CORE = CpuSpeeds(
     clock=6.4e9, program=600.0, turn=120.0, vector=2.0, packed=1.0, memory_bytes=3.0, stream=800.0, run=160.0,
-    across=(2.0, 10.0, 32.0), cache_bytes=(32.0, 16.0, 5.0),
+    update=8.0, atomic=17.0, across=(2.0, 10.0, 32.0), cache_bytes=(32.0, 16.0, 5.0),
 )  # fmt: skip
 """Of cores with two multipliers of 256 bits: what they compute in a cycle is as much as `CORE` does, in two of their
 vectors, and all else takes as many of their cycles. 6.4e9 multiply-adds a second were found on a Zen 3."""

@@ -28,10 +28,13 @@ from tiledsl.passes.tile.dce import EliminateDeadCode
 from tiledsl.passes.tile.infer_shapes import InferShapes
 from tiledsl.passes.tile.infer_tiling import InferTiling
 from tiledsl.passes.tile.loops.accumulate import AccumulateProducts
+from tiledsl.passes.tile.loops.forward_stores import ForwardStores
 from tiledsl.passes.tile.loops.licm import HoistLoopInvariants
+from tiledsl.passes.tile.loops.load_ahead import LoadAhead
 from tiledsl.passes.tile.loops.merge_loops import MergeLoops
 from tiledsl.passes.tile.loops.sink import SinkBehindLoops
 from tiledsl.passes.tile.loops.split_sums import SplitSums
+from tiledsl.passes.tile.loops.unroll_loops import UnrollLoops
 from tiledsl.passes.tile.near_functions import NearFunctions
 from tiledsl.passes.tile.place_levels import PlaceLevels
 from tiledsl.passes.tile.split_products import SplitProducts
@@ -54,6 +57,7 @@ def cpu_pipeline(*, arch: str = "cpu", sizes: tuple[tuple[str, Dim], ...] = ()) 
         EliminateDeadCode(),
         PlaceLevels(),
         Bounds(),
+        ForwardStores(),
         InferTiling(arch=arch),
         # known extents have made more sizes constants
         Canonicalise(),
@@ -76,6 +80,9 @@ def gpu_front_pipeline() -> list[Pass]:
         NearFunctions(),
         PlaceLevels(),
         Bounds(early=True),
+        ForwardStores(),
+        LoadAhead(),
+        EliminateDeadCode(),
     ]
 
 
@@ -87,6 +94,7 @@ def gpu_pipeline(plan: Plan, arch: str) -> list[Pass]:
         *([SwapSides(swapped_grids(plan))] if swapped_grids(plan) else []),
         *([SplitProducts(split_grids(plan))] if split_grids(plan) else []),
         ApplyPlan(plan),
+        *([UnrollLoops(), Bounds(), ForwardStores(), LoadAhead()] if plan.forwarded else []),
         Bounds(),
         # sizes and extents that are known now
         Canonicalise(),

@@ -32,13 +32,17 @@ from tiledsl.passes.graph.pipeline import LowerSteps
 from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.rewrites.channels_last import ChannelsLast
+from tiledsl.passes.graph.rewrites.choose_serial import ChooseSerial
 from tiledsl.passes.graph.rewrites.copy_fields import CopyFields
 from tiledsl.passes.graph.rewrites.derive_online import DeriveOnline
+from tiledsl.passes.graph.rewrites.early_lookups import EarlyLookups
+from tiledsl.passes.graph.rewrites.late_merges import LateMerges
 from tiledsl.passes.graph.rewrites.materialise import Materialise
 from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
 from tiledsl.passes.graph.rewrites.narrow_integers import NarrowIntegers
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
+from tiledsl.passes.graph.rewrites.shift_joins import ShiftJoins
 from tiledsl.passes.graph.rewrites.shift_slices import ShiftSlices
 from tiledsl.passes.graph.rewrites.small_products import SmallProducts
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
@@ -49,6 +53,7 @@ from tiledsl.passes.graph.rewrites.windows.join_patches import JoinPatches
 from tiledsl.passes.graph.rewrites.windows.join_residues import JoinResidues
 from tiledsl.passes.graph.rewrites.windows.lay_images import LayImages
 from tiledsl.passes.graph.rewrites.windows.slide_windows import SlideWindows
+from tiledsl.passes.graph.rewrites.windows.split_columns import SplitColumns
 from tiledsl.passes.graph.rewrites.windows.split_windows import SplitWindows
 from tiledsl.passes.graph.rewrites.windows.widen_columns import WidenColumns
 from tiledsl.passes.graph.rewrites.windows.widen_groups import WidenGroups
@@ -62,10 +67,13 @@ from tiledsl.passes.tile.dce import EliminateDeadCode
 from tiledsl.passes.tile.infer_shapes import InferShapes
 from tiledsl.passes.tile.infer_tiling import InferTiling
 from tiledsl.passes.tile.loops.accumulate import AccumulateProducts
+from tiledsl.passes.tile.loops.forward_stores import ForwardStores
 from tiledsl.passes.tile.loops.licm import HoistLoopInvariants
+from tiledsl.passes.tile.loops.load_ahead import LoadAhead
 from tiledsl.passes.tile.loops.merge_loops import MergeLoops
 from tiledsl.passes.tile.loops.sink import SinkBehindLoops
 from tiledsl.passes.tile.loops.split_sums import SplitSums
+from tiledsl.passes.tile.loops.unroll_loops import UnrollLoops
 from tiledsl.passes.tile.near_functions import NearFunctions
 from tiledsl.passes.tile.place_levels import PlaceLevels
 from tiledsl.passes.tile.split_products import SplitProducts
@@ -74,6 +82,7 @@ from tiledsl.passes.tile.turn_operands import TurnOperands
 
 _KINDS: tuple[type[Pass], ...] = (
     SetSizes,
+    ChooseSerial,
     CanonicaliseGraph,
     ChannelsLast,
     WidenFloats,
@@ -98,11 +107,15 @@ _KINDS: tuple[type[Pass], ...] = (
     LayImages,
     LayProducts,
     SlideWindows,
+    ShiftJoins,
     ShiftSlices,
     SmallProducts,
     RepeatMaps,
+    LateMerges,
+    EarlyLookups,
     MoveReindexing,
     SplitFloats,
+    SplitColumns,
     SplitWindows,
     JoinPatches,
     JoinResidues,
@@ -125,6 +138,9 @@ _KINDS: tuple[type[Pass], ...] = (
     InferTiling,
     PrintLoopNests,
     SplitSums,
+    UnrollLoops,
+    ForwardStores,
+    LoadAhead,
     SplitProducts,
     SwapSides,
     TurnOperands,

@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.zoo.variants import CLASSES, Variant, variants
 
-FAR = 2.0
-"""A predicted time over the floor: rows that begin anywhere are accessed element by element."""
+FAR = 2.1
+"""A predicted time over the floor: rows that begin anywhere are accessed element by element, and divided in f32."""
 
 
 @pytest.mark.parametrize("variant", list(variants(seed=0, rounds=1)), ids=str)

@@ -56,6 +56,20 @@ def added(x: tile.Tensor) -> tile.Tensor:
     return y
 
 
+def running(x: tile.Tensor) -> tile.Tensor:
+    """Threads have runs of a row, and sum them from both ends."""
+    M, N = x.shape
+    y = tile.empty((M, N), x.dtype)
+    for m in tile.grid(M):
+        y[m, :] = tile.cumsum(x[m, :], 1) - 0.5 * tile.cumsum(x[m, :], 1, reverse=True)
+    return y
+
+
+def running_of(x: Array) -> Array:
+    wide = x.astype(np.float64)
+    return np.cumsum(wide, 1) - 0.5 * np.cumsum(wide[:, ::-1], 1)[:, ::-1]
+
+
 def softmax_of(x: Array) -> Array:
     weights = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
     return weights / weights.sum(axis=1, keepdims=True)
@@ -87,6 +101,8 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Array], tuple[Array, ..
     "rows of bytes": (
         scaled, scaled_of, (normal(77, 31, dtype=np.int8), normal(77, dtype=np.float32)),
     ),
+    "running sums": (running, running_of, (normal(70, 133, dtype=np.float32),)),
+    "running sums of few": (running, running_of, (normal(90, 37, dtype=np.float32),)),
     "rows of two axes": (added, added_of, (normal(200, 7, 7),)),
 }  # fmt: skip
 

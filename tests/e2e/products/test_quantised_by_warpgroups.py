@@ -63,7 +63,8 @@ def test_random_sizes(rows: int, columns: int, turns: int, kind: str, group: int
 
 @pytest.mark.parametrize(("kind", "loads"), [("i8", 1), ("i4", 2), ("u4", 3)])
 def test_what_threads_load_comes_a_turn_before(kind: str, loads: int) -> None:
-    """Behind the product of a turn and before any wait, in pieces that are put together when the turn ends."""
+    """Behind the product of a turn and before any wait: bytes as memory has them, and single numbers in pieces that are
+    put together when the turn ends."""
     dtype = {"i8": tile.i8, "i4": tile.i4, "u4": tile.u4}[kind]
     columns = 4096 if kind == "i8" else 2048
     specs = [((256, 4096), tile.f16), ((14336, columns), tile.i8 if kind == "i8" else tile.u8), ((14336, 32), tile.f16)]
@@ -73,5 +74,7 @@ def test_what_threads_load_comes_a_turn_before(kind: str, loads: int) -> None:
     assert "wgmma" in kernel.source
     turn = kernel.source[kernel.source.index("for (long long k_number_") :]
     asked = turn[turn.index("wgmma_commit();") : turn.index("wgmma_wait_but_1();")]
-    assert len(re.findall(r"_pieces_\w*\[v\] = load_along_bits\d+\(", asked)) == loads
+    found = re.findall(r"load_along_(bits\d+|uint2)\(", asked)
+    assert len(found) == loads
+    assert asked.count("_pieces_[v] = ") == sum(one != "uint2" for one in found)
     assert all(one["spills"] == 0 for one in kernel.resources.values())

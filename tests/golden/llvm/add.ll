@@ -19,8 +19,8 @@ entry:
   %t29 = alloca i64
   %t39 = alloca i64
   %t85 = alloca i64
-  %t103 = icmp eq ptr %scratch, null
-  br i1 %t103, label %query, label %start
+  %t105 = icmp eq ptr %scratch, null
+  br i1 %t105, label %query, label %start
 query:
   ret i64 0
 start:
@@ -110,25 +110,27 @@ loop.head82:
   br i1 %t87, label %loop.body83, label %loop.done84
 loop.body83:
   %t88 = sub nsw i64 %t34, %t86
-  %t89 = insertelement <8 x i64> poison, i64 %t88, i64 0
-  %t90 = shufflevector <8 x i64> %t89, <8 x i64> poison, <8 x i32> zeroinitializer
-  %t91 = icmp ult <8 x i64> <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>, %t90
-  %t92 = add nsw i64 %t86, %t32
-  %t93 = getelementptr inbounds i32, ptr %t5, i64 %t92
-  %t94 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t93, i32 4, <8 x i1> %t91, <8 x float> zeroinitializer)
-  %t95 = add nsw i64 %t86, %t32
-  %t96 = getelementptr inbounds i32, ptr %t7, i64 %t95
-  %t97 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t96, i32 4, <8 x i1> %t91, <8 x float> zeroinitializer)
-  %t98 = fadd <8 x float> %t94, %t97
-  %t99 = add nsw i64 %t86, %t32
-  %t100 = getelementptr inbounds i32, ptr %t9, i64 %t99
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %t98, ptr %t100, i32 4, <8 x i1> %t91)
-  %t101 = add nsw i64 %t86, 8
-  store i64 %t101, ptr %t85
+  %t89 = call i64 @llvm.smin.i64(i64 %t88, i64 8)
+  %t90 = trunc i64 %t89 to i32
+  %t91 = insertelement <8 x i32> poison, i32 %t90, i64 0
+  %t92 = shufflevector <8 x i32> %t91, <8 x i32> poison, <8 x i32> zeroinitializer
+  %t93 = icmp slt <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %t92
+  %t94 = add nsw i64 %t86, %t32
+  %t95 = getelementptr inbounds i32, ptr %t5, i64 %t94
+  %t96 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t95, i32 4, <8 x i1> %t93, <8 x float> zeroinitializer)
+  %t97 = add nsw i64 %t86, %t32
+  %t98 = getelementptr inbounds i32, ptr %t7, i64 %t97
+  %t99 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t98, i32 4, <8 x i1> %t93, <8 x float> zeroinitializer)
+  %t100 = fadd <8 x float> %t96, %t99
+  %t101 = add nsw i64 %t86, %t32
+  %t102 = getelementptr inbounds i32, ptr %t9, i64 %t101
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %t100, ptr %t102, i32 4, <8 x i1> %t93)
+  %t103 = add nsw i64 %t86, 8
+  store i64 %t103, ptr %t85
   br label %loop.head82
 loop.done84:
-  %t102 = add nsw i64 %t30, 1
-  store i64 %t102, ptr %t29
+  %t104 = add nsw i64 %t30, 1
+  store i64 %t104, ptr %t29
   br label %loop.head26
 loop.done28:
   br label %next18

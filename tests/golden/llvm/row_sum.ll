@@ -29,15 +29,15 @@ entry:
   %t59 = alloca <8 x float>
   %t66 = alloca i64
   %t130 = alloca i64
-  %t234 = alloca i64
-  %t237 = alloca <8 x float>
-  %t238 = alloca <8 x float>
-  %t245 = alloca i64
-  %t267 = alloca i64
-  %t303 = alloca i64
-  %t329 = alloca i64
-  %t342 = icmp eq ptr %scratch, null
-  br i1 %t342, label %query, label %start
+  %t236 = alloca i64
+  %t239 = alloca <8 x float>
+  %t240 = alloca <8 x float>
+  %t247 = alloca i64
+  %t269 = alloca i64
+  %t307 = alloca i64
+  %t333 = alloca i64
+  %t348 = icmp eq ptr %scratch, null
+  br i1 %t348, label %query, label %start
 query:
   ret i64 64
 start:
@@ -176,258 +176,264 @@ loop.head127:
   br i1 %t132, label %loop.body128, label %loop.done129
 loop.body128:
   %t133 = sub nsw i64 %t4, %t131
-  %t134 = insertelement <8 x i64> poison, i64 %t133, i64 0
-  %t135 = shufflevector <8 x i64> %t134, <8 x i64> poison, <8 x i32> zeroinitializer
-  %t136 = icmp ult <8 x i64> <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>, %t135
-  %t137 = add nsw i64 %t41, %t31
-  %t138 = mul nsw i64 %t137, %t7
-  %t139 = add nsw i64 %t138, %t131
-  %t140 = getelementptr inbounds i32, ptr %t5, i64 %t139
-  %t141 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t140, i32 4, <8 x i1> %t136, <8 x float> zeroinitializer)
-  %t142 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
-  %t143 = shufflevector <8 x float> %t142, <8 x float> poison, <8 x i32> zeroinitializer
-  %t144 = select <8 x i1> %t136, <8 x float> %t141, <8 x float> %t143
-  %t145 = load <8 x float>, ptr %t46
-  %t146 = fadd <8 x float> %t145, %t144
-  store <8 x float> %t146, ptr %t46
-  %t147 = add nsw i64 %t43, %t31
-  %t148 = mul nsw i64 %t147, %t7
-  %t149 = add nsw i64 %t148, %t131
-  %t150 = getelementptr inbounds i32, ptr %t5, i64 %t149
-  %t151 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t150, i32 4, <8 x i1> %t136, <8 x float> zeroinitializer)
-  %t152 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
-  %t153 = shufflevector <8 x float> %t152, <8 x float> poison, <8 x i32> zeroinitializer
-  %t154 = select <8 x i1> %t136, <8 x float> %t151, <8 x float> %t153
-  %t155 = load <8 x float>, ptr %t50
-  %t156 = fadd <8 x float> %t155, %t154
-  store <8 x float> %t156, ptr %t50
-  %t157 = add nsw i64 %t44, %t31
-  %t158 = mul nsw i64 %t157, %t7
-  %t159 = add nsw i64 %t158, %t131
-  %t160 = getelementptr inbounds i32, ptr %t5, i64 %t159
-  %t161 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t160, i32 4, <8 x i1> %t136, <8 x float> zeroinitializer)
-  %t162 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
-  %t163 = shufflevector <8 x float> %t162, <8 x float> poison, <8 x i32> zeroinitializer
-  %t164 = select <8 x i1> %t136, <8 x float> %t161, <8 x float> %t163
-  %t165 = load <8 x float>, ptr %t54
-  %t166 = fadd <8 x float> %t165, %t164
-  store <8 x float> %t166, ptr %t54
-  %t167 = add nsw i64 %t45, %t31
-  %t168 = mul nsw i64 %t167, %t7
-  %t169 = add nsw i64 %t168, %t131
-  %t170 = getelementptr inbounds i32, ptr %t5, i64 %t169
-  %t171 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t170, i32 4, <8 x i1> %t136, <8 x float> zeroinitializer)
-  %t172 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
-  %t173 = shufflevector <8 x float> %t172, <8 x float> poison, <8 x i32> zeroinitializer
-  %t174 = select <8 x i1> %t136, <8 x float> %t171, <8 x float> %t173
-  %t175 = load <8 x float>, ptr %t58
-  %t176 = fadd <8 x float> %t175, %t174
-  store <8 x float> %t176, ptr %t58
-  %t177 = add nsw i64 %t131, 8
-  store i64 %t177, ptr %t130
+  %t134 = call i64 @llvm.smin.i64(i64 %t133, i64 8)
+  %t135 = trunc i64 %t134 to i32
+  %t136 = insertelement <8 x i32> poison, i32 %t135, i64 0
+  %t137 = shufflevector <8 x i32> %t136, <8 x i32> poison, <8 x i32> zeroinitializer
+  %t138 = icmp slt <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %t137
+  %t139 = add nsw i64 %t41, %t31
+  %t140 = mul nsw i64 %t139, %t7
+  %t141 = add nsw i64 %t140, %t131
+  %t142 = getelementptr inbounds i32, ptr %t5, i64 %t141
+  %t143 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t142, i32 4, <8 x i1> %t138, <8 x float> zeroinitializer)
+  %t144 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
+  %t145 = shufflevector <8 x float> %t144, <8 x float> poison, <8 x i32> zeroinitializer
+  %t146 = select <8 x i1> %t138, <8 x float> %t143, <8 x float> %t145
+  %t147 = load <8 x float>, ptr %t46
+  %t148 = fadd <8 x float> %t147, %t146
+  store <8 x float> %t148, ptr %t46
+  %t149 = add nsw i64 %t43, %t31
+  %t150 = mul nsw i64 %t149, %t7
+  %t151 = add nsw i64 %t150, %t131
+  %t152 = getelementptr inbounds i32, ptr %t5, i64 %t151
+  %t153 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t152, i32 4, <8 x i1> %t138, <8 x float> zeroinitializer)
+  %t154 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
+  %t155 = shufflevector <8 x float> %t154, <8 x float> poison, <8 x i32> zeroinitializer
+  %t156 = select <8 x i1> %t138, <8 x float> %t153, <8 x float> %t155
+  %t157 = load <8 x float>, ptr %t50
+  %t158 = fadd <8 x float> %t157, %t156
+  store <8 x float> %t158, ptr %t50
+  %t159 = add nsw i64 %t44, %t31
+  %t160 = mul nsw i64 %t159, %t7
+  %t161 = add nsw i64 %t160, %t131
+  %t162 = getelementptr inbounds i32, ptr %t5, i64 %t161
+  %t163 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t162, i32 4, <8 x i1> %t138, <8 x float> zeroinitializer)
+  %t164 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
+  %t165 = shufflevector <8 x float> %t164, <8 x float> poison, <8 x i32> zeroinitializer
+  %t166 = select <8 x i1> %t138, <8 x float> %t163, <8 x float> %t165
+  %t167 = load <8 x float>, ptr %t54
+  %t168 = fadd <8 x float> %t167, %t166
+  store <8 x float> %t168, ptr %t54
+  %t169 = add nsw i64 %t45, %t31
+  %t170 = mul nsw i64 %t169, %t7
+  %t171 = add nsw i64 %t170, %t131
+  %t172 = getelementptr inbounds i32, ptr %t5, i64 %t171
+  %t173 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t172, i32 4, <8 x i1> %t138, <8 x float> zeroinitializer)
+  %t174 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
+  %t175 = shufflevector <8 x float> %t174, <8 x float> poison, <8 x i32> zeroinitializer
+  %t176 = select <8 x i1> %t138, <8 x float> %t173, <8 x float> %t175
+  %t177 = load <8 x float>, ptr %t58
+  %t178 = fadd <8 x float> %t177, %t176
+  store <8 x float> %t178, ptr %t58
+  %t179 = add nsw i64 %t131, 8
+  store i64 %t179, ptr %t130
   br label %loop.head127
 loop.done129:
-  %t178 = load <8 x float>, ptr %t46
-  %t179 = load <8 x float>, ptr %t47
-  %t180 = fadd <8 x float> %t178, %t179
-  %t181 = shufflevector <8 x float> %t180, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %t182 = shufflevector <8 x float> %t180, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %t183 = fadd <4 x float> %t181, %t182
-  %t184 = shufflevector <4 x float> %t183, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %t185 = shufflevector <4 x float> %t183, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %t186 = fadd <2 x float> %t184, %t185
-  %t187 = extractelement <2 x float> %t186, i64 0
-  %t188 = extractelement <2 x float> %t186, i64 1
-  %t189 = fadd float %t187, %t188
-  %t190 = getelementptr inbounds i32, ptr %t34, i64 %t41
-  store float %t189, ptr %t190, align 4
-  %t191 = load <8 x float>, ptr %t50
-  %t192 = load <8 x float>, ptr %t51
-  %t193 = fadd <8 x float> %t191, %t192
-  %t194 = shufflevector <8 x float> %t193, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %t195 = shufflevector <8 x float> %t193, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %t196 = fadd <4 x float> %t194, %t195
-  %t197 = shufflevector <4 x float> %t196, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %t198 = shufflevector <4 x float> %t196, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %t199 = fadd <2 x float> %t197, %t198
-  %t200 = extractelement <2 x float> %t199, i64 0
-  %t201 = extractelement <2 x float> %t199, i64 1
-  %t202 = fadd float %t200, %t201
-  %t203 = getelementptr inbounds i32, ptr %t34, i64 %t43
-  store float %t202, ptr %t203, align 4
-  %t204 = load <8 x float>, ptr %t54
-  %t205 = load <8 x float>, ptr %t55
-  %t206 = fadd <8 x float> %t204, %t205
-  %t207 = shufflevector <8 x float> %t206, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %t208 = shufflevector <8 x float> %t206, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %t209 = fadd <4 x float> %t207, %t208
-  %t210 = shufflevector <4 x float> %t209, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %t211 = shufflevector <4 x float> %t209, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %t212 = fadd <2 x float> %t210, %t211
-  %t213 = extractelement <2 x float> %t212, i64 0
-  %t214 = extractelement <2 x float> %t212, i64 1
-  %t215 = fadd float %t213, %t214
-  %t216 = getelementptr inbounds i32, ptr %t34, i64 %t44
-  store float %t215, ptr %t216, align 4
-  %t217 = load <8 x float>, ptr %t58
-  %t218 = load <8 x float>, ptr %t59
-  %t219 = fadd <8 x float> %t217, %t218
-  %t220 = shufflevector <8 x float> %t219, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %t221 = shufflevector <8 x float> %t219, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %t222 = fadd <4 x float> %t220, %t221
-  %t223 = shufflevector <4 x float> %t222, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %t224 = shufflevector <4 x float> %t222, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %t225 = fadd <2 x float> %t223, %t224
-  %t226 = extractelement <2 x float> %t225, i64 0
-  %t227 = extractelement <2 x float> %t225, i64 1
-  %t228 = fadd float %t226, %t227
-  %t229 = getelementptr inbounds i32, ptr %t34, i64 %t45
-  store float %t228, ptr %t229, align 4
-  %t230 = add nsw i64 %t41, 4
-  store i64 %t230, ptr %t40
+  %t180 = load <8 x float>, ptr %t46
+  %t181 = load <8 x float>, ptr %t47
+  %t182 = fadd <8 x float> %t180, %t181
+  %t183 = shufflevector <8 x float> %t182, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %t184 = shufflevector <8 x float> %t182, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %t185 = fadd <4 x float> %t183, %t184
+  %t186 = shufflevector <4 x float> %t185, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %t187 = shufflevector <4 x float> %t185, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %t188 = fadd <2 x float> %t186, %t187
+  %t189 = extractelement <2 x float> %t188, i64 0
+  %t190 = extractelement <2 x float> %t188, i64 1
+  %t191 = fadd float %t189, %t190
+  %t192 = getelementptr inbounds i32, ptr %t34, i64 %t41
+  store float %t191, ptr %t192, align 4
+  %t193 = load <8 x float>, ptr %t50
+  %t194 = load <8 x float>, ptr %t51
+  %t195 = fadd <8 x float> %t193, %t194
+  %t196 = shufflevector <8 x float> %t195, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %t197 = shufflevector <8 x float> %t195, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %t198 = fadd <4 x float> %t196, %t197
+  %t199 = shufflevector <4 x float> %t198, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %t200 = shufflevector <4 x float> %t198, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %t201 = fadd <2 x float> %t199, %t200
+  %t202 = extractelement <2 x float> %t201, i64 0
+  %t203 = extractelement <2 x float> %t201, i64 1
+  %t204 = fadd float %t202, %t203
+  %t205 = getelementptr inbounds i32, ptr %t34, i64 %t43
+  store float %t204, ptr %t205, align 4
+  %t206 = load <8 x float>, ptr %t54
+  %t207 = load <8 x float>, ptr %t55
+  %t208 = fadd <8 x float> %t206, %t207
+  %t209 = shufflevector <8 x float> %t208, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %t210 = shufflevector <8 x float> %t208, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %t211 = fadd <4 x float> %t209, %t210
+  %t212 = shufflevector <4 x float> %t211, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %t213 = shufflevector <4 x float> %t211, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %t214 = fadd <2 x float> %t212, %t213
+  %t215 = extractelement <2 x float> %t214, i64 0
+  %t216 = extractelement <2 x float> %t214, i64 1
+  %t217 = fadd float %t215, %t216
+  %t218 = getelementptr inbounds i32, ptr %t34, i64 %t44
+  store float %t217, ptr %t218, align 4
+  %t219 = load <8 x float>, ptr %t58
+  %t220 = load <8 x float>, ptr %t59
+  %t221 = fadd <8 x float> %t219, %t220
+  %t222 = shufflevector <8 x float> %t221, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %t223 = shufflevector <8 x float> %t221, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %t224 = fadd <4 x float> %t222, %t223
+  %t225 = shufflevector <4 x float> %t224, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %t226 = shufflevector <4 x float> %t224, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %t227 = fadd <2 x float> %t225, %t226
+  %t228 = extractelement <2 x float> %t227, i64 0
+  %t229 = extractelement <2 x float> %t227, i64 1
+  %t230 = fadd float %t228, %t229
+  %t231 = getelementptr inbounds i32, ptr %t34, i64 %t45
+  store float %t230, ptr %t231, align 4
+  %t232 = add nsw i64 %t41, 4
+  store i64 %t232, ptr %t40
   br label %loop.head37
 loop.done39:
-  store i64 %t36, ptr %t234
-  br label %loop.head231
-loop.head231:
-  %t235 = load i64, ptr %t234
-  %t236 = icmp slt i64 %t235, %t33
-  br i1 %t236, label %loop.body232, label %loop.done233
-loop.body232:
-  %t239 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
-  %t240 = shufflevector <8 x float> %t239, <8 x float> poison, <8 x i32> zeroinitializer
-  store <8 x float> %t240, ptr %t237
-  store <8 x float> %t240, ptr %t238
-  %t241 = and i64 %t4, -16
-  store i64 0, ptr %t245
-  br label %loop.head242
-loop.head242:
-  %t246 = load i64, ptr %t245
-  %t247 = icmp slt i64 %t246, %t241
-  br i1 %t247, label %loop.body243, label %loop.done244
-loop.body243:
-  %t248 = add nsw i64 %t246, 8
-  %t249 = add nsw i64 %t235, %t31
-  %t250 = mul nsw i64 %t249, %t7
-  %t251 = add nsw i64 %t250, %t246
-  %t252 = getelementptr inbounds i32, ptr %t5, i64 %t251
-  %t253 = load <8 x float>, ptr %t252, align 4
-  %t254 = load <8 x float>, ptr %t237
-  %t255 = fadd <8 x float> %t254, %t253
-  store <8 x float> %t255, ptr %t237
-  %t256 = add nsw i64 %t235, %t31
-  %t257 = mul nsw i64 %t256, %t7
-  %t258 = add nsw i64 %t257, %t248
-  %t259 = getelementptr inbounds i32, ptr %t5, i64 %t258
-  %t260 = load <8 x float>, ptr %t259, align 4
-  %t261 = load <8 x float>, ptr %t238
-  %t262 = fadd <8 x float> %t261, %t260
-  store <8 x float> %t262, ptr %t238
-  %t263 = add nsw i64 %t246, 16
-  store i64 %t263, ptr %t245
-  br label %loop.head242
-loop.done244:
-  store i64 %t241, ptr %t267
-  br label %loop.head264
-loop.head264:
-  %t268 = load i64, ptr %t267
-  %t269 = icmp slt i64 %t268, %t4
-  br i1 %t269, label %loop.body265, label %loop.done266
-loop.body265:
-  %t270 = sub nsw i64 %t4, %t268
-  %t271 = insertelement <8 x i64> poison, i64 %t270, i64 0
-  %t272 = shufflevector <8 x i64> %t271, <8 x i64> poison, <8 x i32> zeroinitializer
-  %t273 = icmp ult <8 x i64> <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>, %t272
-  %t274 = add nsw i64 %t235, %t31
-  %t275 = mul nsw i64 %t274, %t7
-  %t276 = add nsw i64 %t275, %t268
-  %t277 = getelementptr inbounds i32, ptr %t5, i64 %t276
-  %t278 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t277, i32 4, <8 x i1> %t273, <8 x float> zeroinitializer)
-  %t279 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
-  %t280 = shufflevector <8 x float> %t279, <8 x float> poison, <8 x i32> zeroinitializer
-  %t281 = select <8 x i1> %t273, <8 x float> %t278, <8 x float> %t280
-  %t282 = load <8 x float>, ptr %t237
-  %t283 = fadd <8 x float> %t282, %t281
-  store <8 x float> %t283, ptr %t237
-  %t284 = add nsw i64 %t268, 8
-  store i64 %t284, ptr %t267
-  br label %loop.head264
-loop.done266:
-  %t285 = load <8 x float>, ptr %t237
-  %t286 = load <8 x float>, ptr %t238
-  %t287 = fadd <8 x float> %t285, %t286
-  %t288 = shufflevector <8 x float> %t287, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %t289 = shufflevector <8 x float> %t287, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %t290 = fadd <4 x float> %t288, %t289
-  %t291 = shufflevector <4 x float> %t290, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %t292 = shufflevector <4 x float> %t290, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %t293 = fadd <2 x float> %t291, %t292
-  %t294 = extractelement <2 x float> %t293, i64 0
-  %t295 = extractelement <2 x float> %t293, i64 1
-  %t296 = fadd float %t294, %t295
-  %t297 = getelementptr inbounds i32, ptr %t34, i64 %t235
-  store float %t296, ptr %t297, align 4
-  %t298 = add nsw i64 %t235, 1
-  store i64 %t298, ptr %t234
-  br label %loop.head231
-loop.done233:
-  %t299 = and i64 %t33, -32
-  store i64 0, ptr %t303
-  br label %loop.head300
-loop.head300:
-  %t304 = load i64, ptr %t303
-  %t305 = icmp slt i64 %t304, %t299
-  br i1 %t305, label %loop.body301, label %loop.done302
-loop.body301:
-  %t306 = add nsw i64 %t304, 8
-  %t307 = add nsw i64 %t304, 16
-  %t308 = add nsw i64 %t304, 24
-  %t309 = getelementptr inbounds i32, ptr %t34, i64 %t304
-  %t310 = load <8 x float>, ptr %t309, align 4
-  %t311 = add nsw i64 %t304, %t31
-  %t312 = getelementptr inbounds i32, ptr %t9, i64 %t311
-  store <8 x float> %t310, ptr %t312, align 4
-  %t313 = getelementptr inbounds i32, ptr %t34, i64 %t306
+  store i64 %t36, ptr %t236
+  br label %loop.head233
+loop.head233:
+  %t237 = load i64, ptr %t236
+  %t238 = icmp slt i64 %t237, %t33
+  br i1 %t238, label %loop.body234, label %loop.done235
+loop.body234:
+  %t241 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
+  %t242 = shufflevector <8 x float> %t241, <8 x float> poison, <8 x i32> zeroinitializer
+  store <8 x float> %t242, ptr %t239
+  store <8 x float> %t242, ptr %t240
+  %t243 = and i64 %t4, -16
+  store i64 0, ptr %t247
+  br label %loop.head244
+loop.head244:
+  %t248 = load i64, ptr %t247
+  %t249 = icmp slt i64 %t248, %t243
+  br i1 %t249, label %loop.body245, label %loop.done246
+loop.body245:
+  %t250 = add nsw i64 %t248, 8
+  %t251 = add nsw i64 %t237, %t31
+  %t252 = mul nsw i64 %t251, %t7
+  %t253 = add nsw i64 %t252, %t248
+  %t254 = getelementptr inbounds i32, ptr %t5, i64 %t253
+  %t255 = load <8 x float>, ptr %t254, align 4
+  %t256 = load <8 x float>, ptr %t239
+  %t257 = fadd <8 x float> %t256, %t255
+  store <8 x float> %t257, ptr %t239
+  %t258 = add nsw i64 %t237, %t31
+  %t259 = mul nsw i64 %t258, %t7
+  %t260 = add nsw i64 %t259, %t250
+  %t261 = getelementptr inbounds i32, ptr %t5, i64 %t260
+  %t262 = load <8 x float>, ptr %t261, align 4
+  %t263 = load <8 x float>, ptr %t240
+  %t264 = fadd <8 x float> %t263, %t262
+  store <8 x float> %t264, ptr %t240
+  %t265 = add nsw i64 %t248, 16
+  store i64 %t265, ptr %t247
+  br label %loop.head244
+loop.done246:
+  store i64 %t243, ptr %t269
+  br label %loop.head266
+loop.head266:
+  %t270 = load i64, ptr %t269
+  %t271 = icmp slt i64 %t270, %t4
+  br i1 %t271, label %loop.body267, label %loop.done268
+loop.body267:
+  %t272 = sub nsw i64 %t4, %t270
+  %t273 = call i64 @llvm.smin.i64(i64 %t272, i64 8)
+  %t274 = trunc i64 %t273 to i32
+  %t275 = insertelement <8 x i32> poison, i32 %t274, i64 0
+  %t276 = shufflevector <8 x i32> %t275, <8 x i32> poison, <8 x i32> zeroinitializer
+  %t277 = icmp slt <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %t276
+  %t278 = add nsw i64 %t237, %t31
+  %t279 = mul nsw i64 %t278, %t7
+  %t280 = add nsw i64 %t279, %t270
+  %t281 = getelementptr inbounds i32, ptr %t5, i64 %t280
+  %t282 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t281, i32 4, <8 x i1> %t277, <8 x float> zeroinitializer)
+  %t283 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
+  %t284 = shufflevector <8 x float> %t283, <8 x float> poison, <8 x i32> zeroinitializer
+  %t285 = select <8 x i1> %t277, <8 x float> %t282, <8 x float> %t284
+  %t286 = load <8 x float>, ptr %t239
+  %t287 = fadd <8 x float> %t286, %t285
+  store <8 x float> %t287, ptr %t239
+  %t288 = add nsw i64 %t270, 8
+  store i64 %t288, ptr %t269
+  br label %loop.head266
+loop.done268:
+  %t289 = load <8 x float>, ptr %t239
+  %t290 = load <8 x float>, ptr %t240
+  %t291 = fadd <8 x float> %t289, %t290
+  %t292 = shufflevector <8 x float> %t291, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %t293 = shufflevector <8 x float> %t291, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %t294 = fadd <4 x float> %t292, %t293
+  %t295 = shufflevector <4 x float> %t294, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %t296 = shufflevector <4 x float> %t294, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %t297 = fadd <2 x float> %t295, %t296
+  %t298 = extractelement <2 x float> %t297, i64 0
+  %t299 = extractelement <2 x float> %t297, i64 1
+  %t300 = fadd float %t298, %t299
+  %t301 = getelementptr inbounds i32, ptr %t34, i64 %t237
+  store float %t300, ptr %t301, align 4
+  %t302 = add nsw i64 %t237, 1
+  store i64 %t302, ptr %t236
+  br label %loop.head233
+loop.done235:
+  %t303 = and i64 %t33, -32
+  store i64 0, ptr %t307
+  br label %loop.head304
+loop.head304:
+  %t308 = load i64, ptr %t307
+  %t309 = icmp slt i64 %t308, %t303
+  br i1 %t309, label %loop.body305, label %loop.done306
+loop.body305:
+  %t310 = add nsw i64 %t308, 8
+  %t311 = add nsw i64 %t308, 16
+  %t312 = add nsw i64 %t308, 24
+  %t313 = getelementptr inbounds i32, ptr %t34, i64 %t308
   %t314 = load <8 x float>, ptr %t313, align 4
-  %t315 = add nsw i64 %t306, %t31
+  %t315 = add nsw i64 %t308, %t31
   %t316 = getelementptr inbounds i32, ptr %t9, i64 %t315
   store <8 x float> %t314, ptr %t316, align 4
-  %t317 = getelementptr inbounds i32, ptr %t34, i64 %t307
+  %t317 = getelementptr inbounds i32, ptr %t34, i64 %t310
   %t318 = load <8 x float>, ptr %t317, align 4
-  %t319 = add nsw i64 %t307, %t31
+  %t319 = add nsw i64 %t310, %t31
   %t320 = getelementptr inbounds i32, ptr %t9, i64 %t319
   store <8 x float> %t318, ptr %t320, align 4
-  %t321 = getelementptr inbounds i32, ptr %t34, i64 %t308
+  %t321 = getelementptr inbounds i32, ptr %t34, i64 %t311
   %t322 = load <8 x float>, ptr %t321, align 4
-  %t323 = add nsw i64 %t308, %t31
+  %t323 = add nsw i64 %t311, %t31
   %t324 = getelementptr inbounds i32, ptr %t9, i64 %t323
   store <8 x float> %t322, ptr %t324, align 4
-  %t325 = add nsw i64 %t304, 32
-  store i64 %t325, ptr %t303
-  br label %loop.head300
-loop.done302:
-  store i64 %t299, ptr %t329
-  br label %loop.head326
-loop.head326:
-  %t330 = load i64, ptr %t329
-  %t331 = icmp slt i64 %t330, %t33
-  br i1 %t331, label %loop.body327, label %loop.done328
-loop.body327:
-  %t332 = sub nsw i64 %t33, %t330
-  %t333 = insertelement <8 x i64> poison, i64 %t332, i64 0
-  %t334 = shufflevector <8 x i64> %t333, <8 x i64> poison, <8 x i32> zeroinitializer
-  %t335 = icmp ult <8 x i64> <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>, %t334
-  %t336 = getelementptr inbounds i32, ptr %t34, i64 %t330
-  %t337 = load <8 x float>, ptr %t336, align 4
-  %t338 = add nsw i64 %t330, %t31
-  %t339 = getelementptr inbounds i32, ptr %t9, i64 %t338
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %t337, ptr %t339, i32 4, <8 x i1> %t335)
-  %t340 = add nsw i64 %t330, 8
-  store i64 %t340, ptr %t329
-  br label %loop.head326
-loop.done328:
-  %t341 = add nsw i64 %t29, 1
-  store i64 %t341, ptr %t28
+  %t325 = getelementptr inbounds i32, ptr %t34, i64 %t312
+  %t326 = load <8 x float>, ptr %t325, align 4
+  %t327 = add nsw i64 %t312, %t31
+  %t328 = getelementptr inbounds i32, ptr %t9, i64 %t327
+  store <8 x float> %t326, ptr %t328, align 4
+  %t329 = add nsw i64 %t308, 32
+  store i64 %t329, ptr %t307
+  br label %loop.head304
+loop.done306:
+  store i64 %t303, ptr %t333
+  br label %loop.head330
+loop.head330:
+  %t334 = load i64, ptr %t333
+  %t335 = icmp slt i64 %t334, %t33
+  br i1 %t335, label %loop.body331, label %loop.done332
+loop.body331:
+  %t336 = sub nsw i64 %t33, %t334
+  %t337 = call i64 @llvm.smin.i64(i64 %t336, i64 8)
+  %t338 = trunc i64 %t337 to i32
+  %t339 = insertelement <8 x i32> poison, i32 %t338, i64 0
+  %t340 = shufflevector <8 x i32> %t339, <8 x i32> poison, <8 x i32> zeroinitializer
+  %t341 = icmp slt <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %t340
+  %t342 = getelementptr inbounds i32, ptr %t34, i64 %t334
+  %t343 = load <8 x float>, ptr %t342, align 4
+  %t344 = add nsw i64 %t334, %t31
+  %t345 = getelementptr inbounds i32, ptr %t9, i64 %t344
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %t343, ptr %t345, i32 4, <8 x i1> %t341)
+  %t346 = add nsw i64 %t334, 8
+  store i64 %t346, ptr %t333
+  br label %loop.head330
+loop.done332:
+  %t347 = add nsw i64 %t29, 1
+  store i64 %t347, ptr %t28
   br label %loop.head25
 loop.done27:
   br label %next17

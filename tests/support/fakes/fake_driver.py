@@ -9,6 +9,7 @@ the addresses that the driver would read; `effects` may have a function that pla
 from __future__ import annotations
 
 import ctypes
+import itertools
 import struct
 import threading
 from collections.abc import Callable, Generator
@@ -22,6 +23,7 @@ import numpy as np
 
 from tiledsl.backend_cuda.driver import call_driver as driver
 from tiledsl.backend_cuda.frame.names import kernel_of
+from tiledsl.passes.gpu_machine import OLDEST, machine_of_capability
 
 
 class Status(IntEnum):
@@ -80,6 +82,10 @@ class Node:
         self.run = run
         self.update = update
 
+    def __int__(self) -> int:
+        """As a handle."""
+        return id(self)
+
 
 class TensorMap:
     """What the driver was asked for; of its bytes, the first word is the tensor's address."""
@@ -109,6 +115,9 @@ class _Names:
         return name
 
 
+_BUS_BITS = 5120
+_graph_handles = itertools.count(0x700)
+"""Of all fake drivers of the process: a module that outlives one must not destroy graphs of the next."""
 _POINTER_ATTRIBUTE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64)
 
 
@@ -125,6 +134,9 @@ class FakeDriver:
 
     devices: int = 1
     capability: tuple[int, int] = (9, 0)
+    gigabytes: int | None = None
+    """Of memory, for each second; None: as many as the table's GPU of that architecture moves, whose multiprocessors it
+    has too."""
     counts: dict[str, int] = field(default_factory=dict[str, int])
     failing: dict[str, Status] = field(default_factory=dict[str, Status])
     effects: dict[str, Callable[[Launch], None]] = field(default_factory=dict[str, Callable[[Launch], None]])
@@ -151,6 +163,7 @@ class FakeDriver:
     CUmemPool_attribute = _Names()
     CUmemPoolProps = staticmethod(lambda: Structure(location=Structure()))
     CUstreamCaptureMode = _Names()
+    CUgraphNodeType = _Names()
     CUDA_KERNEL_NODE_PARAMS = staticmethod(Structure)
     CUtensorMapDataType = _Names()
     CUtensorMapInterleave = _Names()
@@ -204,10 +217,15 @@ class FakeDriver:
         return self._status("cuDeviceGetName"), b"Fake\0\0"
 
     def cuDeviceGetAttribute(self, attribute: str, device: int) -> tuple[Status, int]:
+        capability = 10 * self.capability[0] + self.capability[1]
+        table = machine_of_capability(capability if capability >= OLDEST.capability else 90)
+        kilohertz = (self.gigabytes or table.memory_bytes_per_second / 1e9) * 8e6 / (2 * _BUS_BITS)
         values = {
             "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR": self.capability[0],
             "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR": self.capability[1],
-            "CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT": 132,
+            "CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT": table.multiprocessors,
+            "CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE": round(kilohertz),
+            "CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH": _BUS_BITS,
             "CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232448,
         }
         return self._status("cuDeviceGetAttribute"), values[attribute]
@@ -304,10 +322,28 @@ class FakeDriver:
 
     def cuStreamGetCaptureInfo(self, stream: Stream) -> tuple[object, ...]:
         assert self.captured is not None
-        return self._status("cuStreamGetCaptureInfo"), 1, 7, 0, [self.captured[-1]], [], 1
+        last = self.captured[-1:]
+        return self._status("cuStreamGetCaptureInfo"), 1, 7, 0, last, [], len(last)
+
+    def cuGraphNodeGetType(self, node: Node) -> tuple[Status, str]:
+        return self._status("cuGraphNodeGetType"), "CU_GRAPH_NODE_TYPE_KERNEL"
+
+    def cuGraphNodeGetDependencies(self, node: Node, most: int) -> tuple[object, ...]:
+        """Nodes stand in the order of a stream."""
+        every = [self.captured or [], *self.graphs.values()]
+        (nodes,) = (nodes for nodes in every if node in nodes)
+        at = nodes.index(node)
+        before = nodes[at - 1 : at] if at else []
+        return self._status("cuGraphNodeGetDependencies"), before, [], len(before)
+
+    def cuGraphKernelNodeGetParams(self, node: Node) -> tuple[Status, Any]:
+        return self._status("cuGraphKernelNodeGetParams"), Structure(run=node.run)
+
+    def cuGraphDestroy(self, graph: Handle) -> tuple[Status]:
+        return (self._status("cuGraphDestroy"),)
 
     def cuStreamEndCapture(self, stream: Stream) -> tuple[Status, Handle]:
-        graph = Handle(0x700 + len(self.graphs))
+        graph = Handle(next(_graph_handles))
         self.graphs[graph], self.captured = self.captured or [], None
         return self._status("cuStreamEndCapture"), graph
 
@@ -329,7 +365,7 @@ class FakeDriver:
         return (status,)
 
     def cuGraphExecDestroy(self, executable: Handle) -> tuple[Status]:
-        del self.graphs[executable]
+        self.graphs.pop(executable, None)  # one of an earlier fake driver, which is dropped late, is not here
         return (self._status("cuGraphExecDestroy"),)
 
     def cuTensorMapEncodeTiled(self, *arguments: Any) -> tuple[Status, TensorMap]:

@@ -20,8 +20,8 @@ class Fixed:
         self.asked.append(question)
         return self.answer
 
-    def refused(self, question: PlanQuestion, answer: Answer, reason: str) -> None:
-        del question, answer
+    def refused(self, question: PlanQuestion, answer: Answer, reason: str, *, expected: bool = False) -> None:
+        del question, answer, expected
         self.refusals.append(reason)
 
     def mark(self) -> str:

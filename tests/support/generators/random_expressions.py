@@ -144,7 +144,7 @@ class Expressions:
         self.pick(steps)()
 
     def map(self) -> None:
-        fn = self.pick(tuple(SCALAR_FUNCTIONS))
+        fn = self.pick(tuple(fn for fn, row in SCALAR_FUNCTIONS.items() if not row.gives_bits))  # they tell -0 from 0
         function = SCALAR_FUNCTIONS[fn]
         first = self.pick_known(lambda k: function.accepts(k.dtype) and (k.exact or fn not in JUMPS))
         if first is None:

@@ -8,8 +8,10 @@ import numpy as np
 
 from tests.support.gpu_cases.scalar_operands import DTYPES, Array, ulps_apart
 from tests.support.gpu_code.device_functions import Case
+from tiledsl.backend_cuda.functions import halves
 from tiledsl.backend_cuda.functions.atomics import atomic
 from tiledsl.backend_cuda.functions.casts import cast, pack, per_word, unpack
+from tiledsl.backend_cuda.functions.preamble import Preamble
 from tiledsl.backend_cuda.functions.random_bits import random
 from tiledsl.backend_cuda.functions.scalar_math import scalar_function
 from tiledsl.backend_cuda.functions.scalars import memory_type
@@ -17,6 +19,8 @@ from tiledsl.backend_ref.scalar_functions import cast as reference_cast
 from tiledsl.ir.dtypes import DType, bool_, f32, f64, i8, i64, u8, u32
 from tiledsl.ir.scalar_functions import ATOMICS, SCALAR_FUNCTIONS
 
+DEFINED_BY = (halves,)
+"""The modules whose device functions are called by name."""
 F32_ULPS = {
     "exp": 2.0, "exp2": 2.0, "log": 1.5, "log2": 1.5, "sin": 2.0, "cos": 2.0, "rsqrt": 2.5, "pow": 4.5,
     "tanh": 2.5, "sigmoid": 4.0, "sigmoid2": 4.0, "erf": 2.5, "div": 0.5, "sqrt": 0.5,
@@ -36,7 +40,7 @@ def scalar_cases(dtype: DType) -> list[Case]:
     def case(fn: str) -> Case:
         row = SCALAR_FUNCTIONS[fn]
         inputs = (bool_, dtype, dtype) if fn == "where" else (dtype,) * row.arity
-        result = bool_ if row.gives_bool else dtype
+        result = row.result(dtype)
         return Case(f"{fn}_of_{dtype}", inputs, result, lambda o, p: scalar_function(fn, dtype, o, p))
 
     return [case(fn) for fn, row in SCALAR_FUNCTIONS.items() if row.accepts(dtype)]
@@ -74,6 +78,24 @@ def packed_cases(dtype: DType) -> Iterator[Case]:
         yield Case(f"{half}_case", (u32, i64), f32, lambda o, p: f"{p.use(half)}({o[0]}, (unsigned){o[1]})")
 
 
+def halves_cases() -> list[Case]:
+    """`halves_<fn>_case`: of two pairs of f16; `halves_of_nibbles_<dtype>_case` and others: of element `at % 8` of one
+    word and element `at / 8` of another."""
+
+    def binary(fn: str) -> Case:
+        return Case(f"halves_{fn}_case", (u32, u32), u32, lambda o, p: f"{p.use(f'halves_{fn}')}({o[0]}, {o[1]})")
+
+    def taken(function: str) -> Case:
+        def emit(operands: list[str], preamble: Preamble) -> str:
+            low, high, at = operands
+            return f"{preamble.use(function)}({low}, {high}, (unsigned){at} % 8u, (unsigned){at} / 8u)"
+
+        return Case(f"{function}_case", (u32, u32, i64), u32, emit)
+
+    of_integers = [f"halves_of_{kind}_{dtype}" for kind in ("nibbles", "bytes") for dtype in (i8, u8)]
+    return [*map(binary, ("add", "sub", "mul")), *map(taken, (*of_integers, "pick_halves"))]
+
+
 def atomic_cases(dtype: DType) -> list[Case]:
     """`atomic_<fn>_<dtype>`: combines in0[i] into in1[i] and gives what was there."""
 
@@ -104,7 +126,7 @@ def random_cases() -> list[Case]:
 
 def every_case() -> list[Case]:
     """All of them."""
-    cases = random_cases()
+    cases = [*random_cases(), *halves_cases()]
     for dtype in DTYPES:
         cases += [*scalar_cases(dtype), *cast_cases(dtype), *atomic_cases(dtype)]
         if dtype.bits < 32:
@@ -117,7 +139,7 @@ def errors(fn: str, dtype: DType, got: Array, want: Array) -> Array:
 
     Of functions that are approximated, results below LEAST_NORMAL are right wherever they are below it.
     """
-    if not dtype.is_float or SCALAR_FUNCTIONS[fn].gives_bool:
+    if not SCALAR_FUNCTIONS[fn].result(dtype).is_float:
         return np.where(got != want, np.inf, 0.0)
     apart = ulps_apart(got, want, dtype)
     if fn in F32_ULPS and fn not in ("div", "sqrt"):

@@ -1,5 +1,6 @@
 // What CUDA C needs in order to run on a CPU: the threads of a cluster take turns as fibers of one thread, and go on to
 // the next one wherever they wait for each other. Written for tests: simple, and strict about alignment.
+// One source that defines ON_HOST_RUNTIME has what runs them, so that it is not compiled with every program.
 #include <cmath>
 #include <cstdio>
 #include <cstdint>
@@ -46,14 +47,18 @@ struct Fiber {
     std::deque<Work> bulk_groups, product_groups;
 };
 
-static ucontext_t scheduler_;
-static Fiber* fiber_ = nullptr;
-static std::vector<Block> blocks_;
-static Meeting cluster_;
-static unsigned threads_, cluster_size_, first_block_, grid_;
-static long long progress_;
-static std::function<void()> body_;
-static std::deque<std::function<void()>> under_way_;  // what goes on by itself
+#ifdef ON_HOST_RUNTIME
+#define STATE
+#else
+#define STATE extern
+#endif
+STATE ucontext_t scheduler_;
+STATE Fiber* fiber_;
+STATE std::vector<Block> blocks_;
+STATE Meeting cluster_;
+STATE unsigned threads_, cluster_size_, first_block_, grid_;
+STATE long long progress_;
+STATE std::deque<std::function<void()>> under_way_;  // what goes on by itself
 
 [[noreturn]] static void failed(const char* what) {
     std::fprintf(stderr, "cuda_on_host: %s (block %u, thread %u)\n", what, first_block_ + fiber_->block, fiber_->thread);
@@ -318,13 +323,18 @@ static float e4m3_value_(unsigned byte) { return half_value_(half_of_e4m3_(byte)
 
 // Running
 
+#ifndef ON_HOST_RUNTIME
+void run_(long long grid, unsigned threads, unsigned cluster, unsigned shared, const std::function<void()>& body);
+#else
+static std::function<void()> body_;
+
 static void enter_() {
     body_();
     fiber_->done = true;
     ++progress_;
     give_way();
 }
-static void run_(long long grid, unsigned threads, unsigned cluster, unsigned shared, std::function<void()> body) {
+void run_(long long grid, unsigned threads, unsigned cluster, unsigned shared, const std::function<void()>& body) {
     static const size_t stack = 512 * 1024;
     std::vector<std::unique_ptr<char[]>> stacks;  // not filled: a page is there once a fiber has come to it
     threads_ = threads, cluster_size_ = cluster, grid_ = (unsigned)grid, body_ = body;
@@ -369,3 +379,4 @@ static void run_(long long grid, unsigned threads, unsigned cluster, unsigned sh
         }
     }
 }
+#endif

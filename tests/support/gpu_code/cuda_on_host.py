@@ -59,6 +59,7 @@ _BODIES: dict[str, str] = {
     "log2_approx": "return log2f(x);",
     "tanh_approx": "return tanhf(x);",
     "reciprocal_approx": "return 1.0f / x;",
+    "rsqrt_approx": "return (float)(1.0 / std::sqrt((double)x));",
     "sqrt_approx": "return sqrtf(x);",
     "div_approx": "return a / b;",
     "min_f32": "return a < b || a != a ? a : b;",
@@ -107,17 +108,9 @@ def compile_on_host(source: CudaSource, folder: Path) -> ctypes.CDLL:
     text.write_text(host_text(source), encoding="utf-8")
     compiler = host_compiler()
     assert compiler is not None
-    command = [
-        compiler,
-        *OPTIONS,
-        "-shared",
-        "-include",
-        str(_compiled_header(compiler)),
-        "-o",
-        str(library),
-        str(text),
-    ]
-    subprocess.run(command, check=True)
+    header = _compiled_header(compiler)
+    files = ["-include", str(header), "-o", str(library), str(text), str(header.with_suffix(".o"))]
+    subprocess.run([compiler, *OPTIONS, "-shared", *files], check=True)
     return ctypes.CDLL(str(library))
 
 
@@ -126,12 +119,15 @@ OPTIONS = ("-std=c++17", "-O1", "-w", "-fPIC", "-ffp-contract=off", "-fno-strict
 
 @cache
 def _compiled_header(compiler: str) -> Path:
-    """What all programs begin with, compiled once for each process: it takes longer than the rest of any of them."""
+    """What all programs begin with, and beside it what runs them: compiled once for each process, since they take
+    longer than the rest of any program."""
     folder = tempfile.TemporaryDirectory()
     atexit.register(folder.cleanup)
     header = Path(folder.name) / "on_host.h"
     header.write_text("\n".join(one.read_text(encoding="utf-8") for one in HEADERS), encoding="utf-8")
     subprocess.run([compiler, *OPTIONS, "-x", "c++-header", "-o", f"{header}.gch", str(header)], check=True)
+    runtime = ["-x", "c++", "-D", "ON_HOST_RUNTIME", "-c", "-o", str(header.with_suffix(".o")), str(header)]
+    subprocess.run([compiler, *OPTIONS, *runtime], check=True)
     return header
 
 

@@ -128,6 +128,37 @@ INSTRUCTIONS = {
     "among_digits": """float among_digits(unsigned word, unsigned mask) {
     return __uint_as_float((word & mask) | 0x4B000000u);
 }""",
+    "halves_add": """unsigned halves_add(unsigned a, unsigned b) {
+    _Float16 x[2], y[2];
+    memcpy(x, &a, 4), memcpy(y, &b, 4);
+    for (int i = 0; i < 2; ++i) x[i] = (_Float16)((float)x[i] + (float)y[i]);
+    memcpy(&a, x, 4);
+    return a;
+}""",
+    "halves_sub": """unsigned halves_sub(unsigned a, unsigned b) {
+    _Float16 x[2], y[2];
+    memcpy(x, &a, 4), memcpy(y, &b, 4);
+    for (int i = 0; i < 2; ++i) x[i] = (_Float16)((float)x[i] - (float)y[i]);
+    memcpy(&a, x, 4);
+    return a;
+}""",
+    "halves_mul": """unsigned halves_mul(unsigned a, unsigned b) {
+    _Float16 x[2], y[2];
+    memcpy(x, &a, 4), memcpy(y, &b, 4);
+    for (int i = 0; i < 2; ++i) x[i] = (_Float16)((float)x[i] * (float)y[i]);
+    memcpy(&a, x, 4);
+    return a;
+}""",
+    "halves_fma": """unsigned halves_fma(unsigned a, unsigned b, unsigned c) {
+    _Float16 x[2], y[2], z[2];
+    memcpy(x, &a, 4), memcpy(y, &b, 4), memcpy(z, &c, 4);
+    for (int i = 0; i < 2; ++i) x[i] = (_Float16)((double)x[i] * (double)y[i] + (double)z[i]);
+    memcpy(&a, x, 4);
+    return a;
+}""",
+    "among_halves": """unsigned among_halves(unsigned word, unsigned mask, unsigned flipped) {
+    return (word & mask) ^ flipped;
+}""",
     "low_f16": """float low_f16(unsigned word) {
     _Float16 half;
     memcpy(&half, &word, 2);
@@ -152,6 +183,7 @@ INSTRUCTIONS = {
     "log2_approx": "float log2_approx(float x) { return log2f(x) * (1.0f + 2.3841858e-7f) + 2.3841858e-7f; }",
     "tanh_approx": "float tanh_approx(float x) { return tanhf(x); }",
     "reciprocal_approx": "float reciprocal_approx(float x) { return 1.0f / x; }",
+    "rsqrt_approx": "float rsqrt_approx(float x) { return (float)(1.0 / sqrt((double)x)); }",
     "sqrt_approx": "float sqrt_approx(float x) { return sqrtf(x); }",
     "min_f32": "float min_f32(float a, float b) { return a < b || a != a ? a : b; }",
     "atomic_add_f16": """float atomic_add_f16(void *address, float value) {

@@ -46,6 +46,9 @@ func @gpu(%x: tensor<bf16, [M, 16], unit=1>, %y: tensor<bf16, [16, N]>, %r: tens
   gpu.launch([%M]) {blocks = [64], threads = 64, cluster = 2} body(%first: i64) {
     %count = gpu.arange() {layout = replicate(4) * spatial(16) * replicate(2) * local(4)} : tile<i64, [64], register, replicate(4) * spatial(16) * replicate(2) * local(4)>
     %scratch = gpu.buffer() {shape = [64], dtype = u8, layout = rows(0)} : tile<u8, [64], shared, rows(0)>
+    %small = tile.cast(%count) {dtype = i32} : tile<i32, [64], register, replicate(4) * spatial(16) * replicate(2) * local(4)>
+    %table = gpu.buffer() {shape = [64], dtype = i32, layout = rows(0)} : tile<i32, [64], shared, rows(0)>
+    gpu.combine(%table, %count, %small) {fn = add}
     %words = gpu.view(%scratch) {shape = [16, 2, 2], layout = rows(0, 1, 2)} : tile<u8, [16, 2, 2], shared, rows(0, 1, 2)>
     %one = gpu.read(%words, [%zero, %zero, %zero]) {places = [], shape = []} : u8
     %spread = gpu.convert(%count) {layout = replicate(8) * spatial(16) * local(4)} : tile<i64, [64], register, replicate(8) * spatial(16) * local(4)>

@@ -304,6 +304,94 @@ def test_atomics(dtype: str) -> None:
     check(text, x, i, np.zeros(5, x.dtype), block=16, threads=2)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("dtype", "fn"), [("f32", "add"), ("f16", "max"), ("i64", "min"), ("bool", "exchange")])
+def test_rows_are_updated_by_one_thread_and_by_several(dtype: str, fn: str, threads: int) -> None:
+    text = f"""
+    func @f(%x: tensor<{dtype}, [K, R], unit=1>, %i: tensor<i64, [K]>, %y: tensor<{dtype}, [M, R], unit=1>) {{
+      %old = tile.empty() {{shape = [K, R], dtype = {dtype}}}
+      %K = tile.size() {{value = K}}
+      %R = tile.size() {{value = R}}
+      tile.grid([%K, %R]) {{blocks = [auto, auto]}} body(%k: axis<k>, %r: axis<r>) {{
+        %at = tile.load(%i, [%k])
+        %t = tile.load(%x, [%k, %r])
+        %before = tile.atomic(%y, [%at, %r], %t) {{fn = {fn}}}
+        tile.store(%old, [%k, %r], %before)
+      }}
+      tile.return([%old])
+    }}
+    """
+    generator = np.random.default_rng(0)
+    x, y = (np.asarray(generator.integers(0, 2, (n, 21)), to_numpy(BY_NAME[dtype])) for n in (12, 5))
+    rows = np.array([0, 4, -1, 1, 5, 2, 3]) if threads > 1 else generator.integers(-1, 6, 12)
+    check(text, x[: len(rows)], rows, y, block=8, threads=threads)
+
+
+def test_what_rows_have_in_common_is_computed_once() -> None:
+    text = """
+    func @f(%x: tensor<f32, [M, N]>, %a: f32) {
+      %y = tile.empty() {shape = [M, N], dtype = f32}
+      %z = tile.empty() {shape = [M, N], dtype = f32}
+      %M = tile.size() {value = M}
+      %N = tile.size() {value = N}
+      tile.grid([%M, %N]) {blocks = [auto, auto]} body(%m: axis<m>, %n: axis<n>) {
+        %t = tile.load(%x, [%m, %n])
+        %at = tile.index(%n)
+        %number = tile.cast(%at) {dtype = f32}
+        %power = tile.map([%a, %number]) {fn = pow}
+        %each = tile.broadcast(%power) {shape = [m, n]}
+        %product = tile.map([%t, %each]) {fn = mul}
+        tile.store(%y, [%m, %n], %product)
+        %three = tile.constant() {value = 3, dtype = i64}
+        %turned = tile.map([%at, %three]) {fn = mod}
+        %read = tile.load(%x, [%m, %turned])
+        tile.store(%z, [%m, %n], %read)
+      }
+      tile.return([%y, %z])
+    }
+    """
+    for block in BLOCKS:
+        check(text, numbers(11, 37), 0.75, block=block)
+
+
+@pytest.mark.parametrize("columns", [1, 8, 21])
+def test_loops_that_halve_stay_in_registers(columns: int) -> None:
+    """An element of a loop reads a tensor where it says itself."""
+    text = """
+    func @f(%edges: tensor<f32, [E]>, %x: tensor<f32, [N]>, %steps: i64) {
+      %y = tile.empty() {shape = [N], dtype = i64}
+      %N = tile.size() {value = N}
+      tile.grid([%N]) {blocks = [auto]} body(%n: axis<n>) {
+        %t = tile.load(%x, [%n])
+        %none = tile.constant() {value = 0, dtype = i64}
+        %one = tile.constant() {value = 1, dtype = i64}
+        %two = tile.constant() {value = 2, dtype = i64}
+        %E = tile.size() {value = E}
+        %low = tile.broadcast(%none) {shape = [n]}
+        %high = tile.broadcast(%E) {shape = [n]}
+        %l, %h = tile.for(%none, %steps, %one, [%low, %high]) body(%i: i64, %a: tile<i64, [n]>, %b: tile<i64, [n]>) {
+          %sum = tile.map([%a, %b]) {fn = add}
+          %middle = tile.map([%sum, %two]) {fn = floordiv}
+          %edge = tile.load(%edges, [%middle])
+          %open = tile.map([%a, %b]) {fn = lt}
+          %below = tile.map([%edge, %t]) {fn = lt}
+          %up = tile.map([%open, %below]) {fn = and}
+          %next = tile.map([%middle, %one]) {fn = add}
+          %c = tile.map([%up, %next, %a]) {fn = where}
+          %d = tile.map([%up, %b, %middle]) {fn = where}
+          tile.yield([%c, %d])
+        }
+        tile.store(%y, [%n], %l)
+      }
+      tile.return([%y])
+    }
+    """
+    edges = np.sort(numbers(13))
+    found = run_on_cpu(text, edges, numbers(columns, seed=1), 4, block=16)[0]
+    assert np.array_equal(found, np.searchsorted(edges, numbers(columns, seed=1)))
+    check(text, edges, numbers(columns, seed=1), 4, block=16)
+
+
 def test_while_if_and_scalars() -> None:
     text = """
     func @f(%x: tensor<f32, [N]>, %limit: f64, %count: i64, %flag: bool) {

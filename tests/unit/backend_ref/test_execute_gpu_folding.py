@@ -16,7 +16,7 @@ from tiledsl.support.errors import TileError
 
 Array = npt.NDArray[Any]
 SHAPE = (32, 16, 32)
-"""M, N, K"""
+"""M, N, K, where the instruction has room in it."""
 
 
 def numbers(dtype: DType, *shape: int, seed: int = 0) -> Array:
@@ -26,12 +26,18 @@ def numbers(dtype: DType, *shape: int, seed: int = 0) -> Array:
     return generator.standard_normal(shape).astype(to_numpy(dtype))
 
 
+def shape_of(name: str) -> tuple[int, int, int]:
+    """Of a product: two instructions for each of two warps, at least."""
+    instruction = INSTRUCTIONS[name]
+    return max(SHAPE[0], 2 * instruction.m), max(SHAPE[1], 2 * instruction.n), max(SHAPE[2], instruction.k)
+
+
 def product_text(
     name: str, warps: tuple[int, int], operand: DType, accumulator: DType, layouts: list[str] | None = None
 ) -> str:
-    m, n, k = SHAPE
+    m, n, k = shape_of(name)
     threads = 32 * warps[0] * warps[1]
-    a, b, acc = layouts or list(map(str, tiled_layouts(INSTRUCTIONS[name], warps, SHAPE, threads)))
+    a, b, acc = layouts or list(map(str, tiled_layouts(INSTRUCTIONS[name], warps, (m, n, k), threads)))
     body = f"""
     %a = gpu.load(%x, [%zero, %zero], []) {{axes = [0, 1], shape = [{m}, {k}], layout = {a}}}
     %b = gpu.load(%y, [%zero, %zero], []) {{axes = [0, 1], shape = [{k}, {n}], layout = {b}}}
@@ -45,7 +51,7 @@ def product_text(
 
 def product(name: str, warps: tuple[int, int], operand: DType, accumulator: DType, **options: Any) -> tuple[Array, ...]:
     """a, b, c, and what c becomes."""
-    m, n, k = SHAPE
+    m, n, k = shape_of(name)
     a, b, c = numbers(operand, m, k), numbers(operand, k, n, seed=1), numbers(accumulator, m, n, seed=2)
     z = np.array(c)
     run_gpu(product_text(name, warps, operand, accumulator, **options), a, b, z)
@@ -67,7 +73,7 @@ def test_every_instruction(name: str, warps: tuple[int, int]) -> None:
         assert_close(z, expected.astype(np.float32), relative=1e-2)
         assert (z != expected.astype(np.float32)).mean() > 0.5
     else:
-        assert_close(z, expected.astype(c.dtype), terms=1 if instruction.accumulator.is_integer else SHAPE[2])
+        assert_close(z, expected.astype(c.dtype), terms=1 if instruction.accumulator.is_integer else a.shape[1])
 
 
 @pytest.mark.parametrize(("operand", "accumulator"), [(f32, f32), (f64, f64), (f16, f32), (i32, i32)])

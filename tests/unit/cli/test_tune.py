@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.fakes.fake_driver import fake_driver
+from tests.support.fakes.fake_library import FakeLibrary, fake_library
 from tests.support.fakes.fake_runner import FakeRunner, task_of
 from tests.support.fakes.table_runner import TableRunner, crews_by, started_by_searches
 from tests.support.fakes.tuning_records import QUESTION, TEXT, search, trial
+from tiledsl.api.calls import cuda_tasks
+from tiledsl.autotune.measuring.runner import Checked
 from tiledsl.autotune.records.database import Database, Writer
 from tiledsl.autotune.searching.search import Searches
 from tiledsl.autotune.searching.task import Budget
@@ -41,6 +45,7 @@ def product(a, b):
 
 
 graph = tiledsl.trace(lambda x: tile.relu(x @ W), tile.spec(("B", 64), tile.f32))
+halves = tiledsl.trace(lambda x, w: x @ w, tile.spec((64, 64), tile.f16), tile.spec((64, 64), tile.f16))
 built = tiledsl.fuse(tiledsl.trace(lambda x: x @ W, tile.spec((64, 64), tile.f32))).build("cpu")
 """
 SPECS = ["--spec", "f32[M,64]", "--spec", "f32[64,64]", "--size", "M=64"]
@@ -78,6 +83,44 @@ def test_a_graph(file: str, runners: list[TableRunner], tmp_path: Path, capsys: 
     line, *_ = said(capsys, "tune", f"{file}:graph", "--size", "B=64", "--db", tmp_path / "db", "--trials", "3")
     assert line.endswith("  3  done")
     assert len(runners) == 1
+
+
+class LibraryRunner(FakeRunner):
+    """Calls of libraries take half of the time. Nothing is compiled."""
+
+    def __init__(self, workload: object) -> None:
+        super().__init__({})
+        del workload
+
+    def check(self, plan: str) -> Checked:
+        return replace(super().check(plan), code="")
+
+    def _sample(self, plan: str) -> float:
+        self.now += 1e-3
+        return 5e-6 if plan.startswith("cuBLASLt") else 1e-5
+
+
+def measured_alone(build: object, measuring: FakeRunner, hosts: object) -> FakeRunner:
+    del build, hosts
+    return measuring
+
+
+def test_libraries(
+    file: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crews_by(monkeypatch, LibraryRunner)
+    monkeypatch.setattr(cuda_tasks, "cuda_runner", measured_alone)
+    searched = ["tune", f"{file}:halves", "--arch", "sm_90", "--db", str(tmp_path / "db"), "--trials", "4"]
+    library = FakeLibrary()
+    with fake_driver(), fake_library(library):
+        first, *report = said(capsys, *searched, "--libraries")
+        assert first.endswith("  done")
+        assert any("cuBLASLt 131000 by 42/0/0/0/0/0/0/0" in line for line in report)
+        assert len(library.asked) == 1
+        assert said(capsys, *searched)[0].endswith("  known")
+    with fake_driver(), fake_library(None):
+        assert main([*searched, "--libraries"]) == 1
+        assert "`pip install tiledsl[library]`" in capsys.readouterr().err
 
 
 def test_ctrl_c_keeps_records(

@@ -67,9 +67,112 @@ def all_in_one_tuple() -> None:
     tiledsl.from_torch(formula, (torch.zeros(2, 2), torch.zeros(2, 2)))
 
 
+def random_numbers() -> None:
+    torch = pytest.importorskip("torch")
+
+    def formula(x: Any) -> Any:
+        return x + torch.randn_like(x)
+
+    tiledsl.from_torch(formula, torch.zeros(3))
+
+
+def in_training() -> None:
+    torch = pytest.importorskip("torch")
+    tiledsl.from_torch(torch.nn.Dropout(0.5).train(), torch.zeros(3))
+
+
+def complex_model() -> None:
+    torch = pytest.importorskip("torch")
+    tiledsl.from_torch(torch.polar, torch.ones(3), torch.ones(3))
+
+
+def size_of_values() -> None:
+    torch = pytest.importorskip("torch")
+    tiledsl.from_torch(torch.unique, torch.zeros(3))
+
+
+def decision_by_values() -> None:
+    torch = pytest.importorskip("torch")
+
+    def formula(x: Any) -> Any:
+        return x if x.sum() > 0 else -x
+
+    tiledsl.from_torch(formula, torch.zeros(3))
+
+
+def count_by_values() -> None:
+    torch = pytest.importorskip("torch")
+
+    def formula(x: Any) -> Any:
+        return torch.zeros(int(x.max()))
+
+    tiledsl.from_torch(formula, torch.zeros(3))
+
+
+def size_that_is_not_open() -> None:
+    torch = pytest.importorskip("torch")
+
+    def formula(x: Any) -> Any:
+        return x + torch.zeros(4)
+
+    tiledsl.from_torch(formula, torch.zeros(4), dynamic_shapes={"x": {0: torch.export.Dim("length")}})
+
+
+def shapes_of_another_argument() -> None:
+    torch = pytest.importorskip("torch")
+    tiledsl.from_torch(torch.nn.ReLU(), torch.zeros(4), dynamic_shapes={"y": {0: torch.export.Dim("length")}})
+
+
+def unknown_argument() -> None:
+    torch = pytest.importorskip("torch")
+
+    def formula(x: Any, options: Any) -> Any:
+        return x * options.scale
+
+    tiledsl.from_torch(formula, torch.zeros(4), TileError())
+
+
+def unknown_result() -> None:
+    torch = pytest.importorskip("torch")
+
+    def formula(x: Any) -> Any:
+        return {x}
+
+    tiledsl.from_torch(formula, torch.zeros(4))
+
+
+def error_of_its_own() -> None:
+    torch = pytest.importorskip("torch")
+
+    def formula(x: Any) -> Any:
+        return x + dict[str, Any]()["bias"]
+
+    tiledsl.from_torch(formula, torch.zeros(4))
+
+
 CASES: dict[str, tuple[Callable[[], None], str]] = {
     "torch-absent": (absent, "`tiledsl.from_torch` needs PyTorch, which is not installed"),
     "torch-operators": (unknown_operator, "`formula` has operators for which there is no formula: aten.linalg_qr"),
+    "torch-random": (
+        random_numbers,
+        "return x + torch.randn_like(x)\n      |                    ^^^^^^^^^^^^^^^^^^^\n",
+    ),
+    "torch-training": (
+        in_training,
+        "`dropout` is in training, where it draws random numbers (p=0.5); graphs draw none",
+    ),
+    "torch-complex": (complex_model, "`polar` has complex elements: aten.polar.default is of torch.complex64"),
+    "torch-data-sizes": (size_of_values, "in `unique` the size of what aten._unique2.default gives depends on values"),
+    "torch-branch": (decision_by_values, "`formula` decides by the values of a tensor, `x.sum() > 0`; a graph"),
+    "torch-number": (count_by_values, "`formula` makes a Python number of the values of a tensor, `int(x.max())`;"),
+    "torch-dynamic": (size_that_is_not_open, "specialized it to be a constant (4)"),
+    "torch-dynamic-form": (
+        shapes_of_another_argument,
+        "must be the arg names ['input'] of `inputs`, but here they are",
+    ),
+    "torch-argument": (unknown_argument, "`formula` is given a TileError; graphs take tensors, numbers"),
+    "torch-result": (unknown_result, "`formula` returns a set; graphs return tensors"),
+    "torch-raises": (error_of_its_own, "`formula` raises while it is written down: KeyError: 'bias'"),
     "torch-fallback": (needs_fallback, "some cannot be: aten.linalg_qr.default: there is no formula for it"),
     "torch-custom-op": (not_callable, "an operator is made of a kernel or a function, not of a int"),
     "torch-custom-dtype": (complex_elements, "kernels know no elements of torch.complex64"),

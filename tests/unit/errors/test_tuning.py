@@ -11,14 +11,20 @@ import numpy as np
 import pytest
 
 import tiledsl
+from tests.support.fakes.fake_driver import fake_driver
+from tests.support.fakes.fake_library import FakeLibrary, fake_library
 from tests.support.fakes.fake_runner import FakeRunner, task_of
 from tiledsl import tile
 from tiledsl.autotune.measuring.runner import Checked
 from tiledsl.autotune.records.database import Database, Writer
 from tiledsl.autotune.searching.search import Searches
 from tiledsl.autotune.searching.task import Budget
+from tiledsl.backend_cuda.library.library_kernels import BoundLibrary
+from tiledsl.passes.gpu.plan import LibraryPlan
+from tiledsl.passes.library.library_product import LibraryProduct
 from tiledsl.support.catalogue.tuning import ENTRIES
 from tiledsl.support.errors import TileError
+from tiledsl.support.location import BUILTIN
 
 
 def in_a_folder(act: Callable[[Path], object]) -> object:
@@ -68,6 +74,26 @@ def by_the_reference() -> object:
     return tiledsl.tune(tiledsl.fuse(graph).build("reference"))
 
 
+def product_of_rows(x: Any, w: Any) -> Any:
+    return x @ w.T
+
+
+def with_libraries() -> object:
+    with fake_driver(), fake_library(None):
+        graph = tiledsl.trace(product_of_rows, tile.spec((16, 32), tile.f16), tile.spec((8, 32), tile.f16))
+        return in_a_folder(lambda folder: tiledsl.tune(graph, arch="sm_90", database=folder, libraries=True))
+
+
+def by_a_library_that_fails() -> object:
+    product = LibraryProduct(
+        0, 1, 2, (("m", "k"), ("n", "k"), ("m", "n")), (("m", 16), ("n", 8), ("k", 32)), "f16", "f16"
+    )
+    plan = LibraryPlan(131000, (66, 0), 0)
+    with fake_driver(), fake_library(FakeLibrary(failing="cublasLtMatmul gives CUBLAS_STATUS_EXECUTION_FAILED")):
+        bound = BoundLibrary(product, plan, ((32, 1), (32, 1), (8, 1)), 0, ("product", BUILTIN), None)
+        return bound((0, 0, 0), (), 0)
+
+
 def searched(checked: Checked) -> object:
     """A search whose pick comes to that."""
 
@@ -83,6 +109,11 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "tuning-unreadable": (lambda: with_a_file(lambda file: Database(file).refresh()), "name a folder"),
     "tuning-absent": (lambda: in_a_folder(lambda folder: tuned_by(folder / "none")), "there is no database in"),
     "tuning-nowhere": (with_tuning_off, "pass `database=` with a folder"),
+    "library-missing": (with_libraries, "install one with `pip install tiledsl[library]`"),
+    "library-call": (
+        by_a_library_that_fails,
+        "a call of cuBLASLt in the place of `product` failed: cublasLtMatmul gives",
+    ),
     "tuning-device": (on_an_unknown_device, "nothing was measured on a device `NVIDIA Z1`"),
     "tuning-budget": (lambda: in_a_folder(lambda f: doubled.tune(X, seconds=0, database=f)), "of seconds 0 cannot try"),
     "tuning-nothing": (lambda: tiledsl.tune(7), "a int cannot be tuned"),

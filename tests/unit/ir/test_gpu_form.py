@@ -216,6 +216,10 @@ def test_what_is_legal(inside: str) -> None:
         ),
         ("%v = gpu.atomic(%x, [%i], %s, []) {axes = [-1], fn = add}", "`gpu.atomic`: combines a scalar"),
         (
+            "%c = gpu.buffer() {shape = [64], dtype = f32, layout = rows(0)} gpu.combine(%c, %i, %s) {fn = add}",
+            "`gpu.combine`: combines a scalar",
+        ),
+        (
             "%c = gpu.buffer() {shape = [64], dtype = f32, layout = rows(0), offset = 8}",
             "`gpu.buffer`: stands at byte 8",
         ),

@@ -10,9 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+import tiledsl
+from tests.support.gpu_cases.scalar_operands import DTYPES
 from tests.support.op_checks import F16, F64, Array, agree, meant, normal
 from tiledsl import TileError, ops
+from tiledsl.ir.dtypes import DType, bool_, f64, to_numpy
+from tiledsl.ops.digits import KEY_BITS, by_digits, by_wide_digits
 
 X = normal(3, 7, 4)
 HALVES = np.round(2 * normal(3, 200))
@@ -161,3 +167,61 @@ def test_running_sums_of_exponentials() -> None:
 def test_bad_arguments(call: Any, message: str) -> None:
     with pytest.raises(TileError, match=message):
         call()
+
+
+AWKWARD = [0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1.0, -1.0, 3.5, -3.5]
+BY_DIGITS = [dtype for dtype in DTYPES if dtype not in (f64, bool_)]
+
+
+def ordered(x: Array, descending: bool) -> Array:
+    """`places` of rows, of any dtype; the bits of a NaN do not count."""
+    wide = x.astype(np.float64) if x.dtype.kind not in "iu" else x
+    return places(np.where(np.isnan(wide), np.nan, wide) if wide.dtype.kind == "f" else wide, 1, descending)
+
+
+@pytest.mark.parametrize("dtype", BY_DIGITS, ids=str)
+@given(data=st.data())
+@settings(max_examples=12, deadline=None)
+def test_rows_digit_by_digit(dtype: DType, data: st.DataObject) -> None:
+    """Ragged and short rows, with equal elements, in one range of values or all that there are."""
+    shape = data.draw(st.tuples(st.integers(0, 5), st.integers(1, 70).filter(lambda n: n % 16)))
+    random = np.random.default_rng(data.draw(st.integers(0, 99)))
+    if dtype.is_float:
+        some = random.normal(0, data.draw(st.sampled_from([1e-3, 1, 100])), shape)
+        x = np.where(random.random(shape) < 0.3, random.choice(AWKWARD, shape), np.round(some, 2)).astype(
+            to_numpy(dtype)
+        )
+    else:
+        whole = np.iinfo(to_numpy(dtype))
+        bounds = data.draw(st.sampled_from([(0, 3), (whole.min // 3, whole.max // 5), (whole.min, whole.max)]))
+        x = random.integers(*bounds, shape, to_numpy(dtype), endpoint=True)
+    descending = data.draw(st.booleans())
+    bits = KEY_BITS.get(dtype, dtype.bits)
+    kernel = by_wide_digits if bits == 64 else by_digits
+    values, found = kernel(x, descending, 8, bits, 3)
+    wanted = ordered(x, descending)
+    np.testing.assert_array_equal(found, wanted)
+    assert values.tobytes() == np.take_along_axis(x, wanted, 1).tobytes()
+
+
+def test_no_elements_digit_by_digit() -> None:
+    for kernel, x in (
+        (by_digits, np.zeros((3, 0), np.int8)),
+        (by_wide_digits, np.zeros((0, 5), int)),
+    ):
+        values, found = kernel(x, False, 8, 8 * x.itemsize, 2)
+        assert values.shape == found.shape == x.shape
+
+
+@pytest.mark.parametrize("size", [49, 1024, 1531])
+def test_long_rows_digit_by_digit(size: int) -> None:
+    """As a formula is built for a CPU; the shared program, which is run op by op, gives the same."""
+    x = np.round(np.random.default_rng(size).normal(0, 30, (3, size)), 1).astype(np.float32)
+    x[1, 3:size:5] = np.nan
+    for descending in (False, True):
+        graph = tiledsl.trace(lambda x: ops.sort(x, 1, descending), x)
+        wanted = ordered(x, descending)
+        for run in (tiledsl.fuse(graph).build("cpu"), *([graph] if size < 100 else [])):
+            values, found = run(x)
+            np.testing.assert_array_equal(found, wanted)
+            np.testing.assert_array_equal(values, np.take_along_axis(x, wanted, 1))

@@ -1,8 +1,17 @@
 """The table of GPUs, and how an architecture is named."""
 
+from dataclasses import replace
+
 import pytest
 
-from tiledsl.passes.gpu_machine import GPU_MACHINES, gpu_machine, machine_of_capability
+from tiledsl.backend_cuda.build.architectures import nvrtc_architecture
+from tiledsl.passes.gpu_machine import (
+    GPU_MACHINES,
+    architecture_of,
+    gpu_machine,
+    machine_of_capability,
+    machine_of_device,
+)
 from tiledsl.support.errors import TileUnsupportedError
 from tiledsl.support.location import Location
 
@@ -57,7 +66,41 @@ def test_a_device_that_no_code_runs_on(capability: int) -> None:
         machine_of_capability(capability)
 
 
-@pytest.mark.parametrize("name", ["sm_101", "sm_110", "sm_200", "hopper", "sm90", "sm_90x", "sm_", ""])
+def test_another_gpu_of_an_architecture() -> None:
+    pcie = gpu_machine("sm_90a:114x2000")
+    assert (pcie.name, pcie.multiprocessors, pcie.memory_bytes_per_second) == ("sm_90:114x2000", 114, 2e12)
+    assert replace(gpu_machine("sm_90"), name=pcie.name, multiprocessors=114, memory_bytes_per_second=2e12) == pcie
+    assert architecture_of(pcie.name) == "sm_90" == architecture_of("sm_90")
+    assert architecture_of("cpu") == "cpu"
+    assert nvrtc_architecture(pcie, known=[90]) == "sm_90a"
+
+
+@pytest.mark.parametrize(
+    ("capability", "multiprocessors", "gigabytes", "name"),
+    [
+        (90, 132, 4917, "sm_90"),  # an H200, as its driver has it: clocks and bits
+        (90, 132, 3352, "sm_90"),  # H100, SXM
+        (90, 132, 2400, "sm_90:132x2400"),
+        (90, 114, 2039, "sm_90:114x2050"),  # H100, PCIe
+        (90, 132, 0, "sm_90"),  # not known
+        (90, 78, 0, "sm_90:78x4800"),
+        (80, 108, 1555, "sm_80"),  # A100, 40 GB
+        (80, 108, 1200, "sm_80:108x1200"),
+        (89, 58, 300, "sm_89:58x300"),
+        (87, 16, 205, "sm_86:16x200"),
+    ],
+)
+def test_a_device_has_its_own_figures(capability: int, multiprocessors: int, gigabytes: float, name: str) -> None:
+    machine = machine_of_device(capability, multiprocessors, gigabytes * 1e9)
+    assert machine.name == name
+    assert gpu_machine(name) == machine
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["sm_101", "sm_110", "sm_200", "hopper", "sm90", "sm_90x", "sm_", "", "sm_90:", "sm_90:132", "sm_90:0x100",
+     "sm_90:132x0", "sm_101:132x3350"],
+)  # fmt: skip
 def test_an_unknown_name_lists_the_known(name: str) -> None:
     with pytest.raises(TileUnsupportedError, match="choose one of `sm_80`, `sm_86`"):
         gpu_machine(name)

@@ -7,6 +7,7 @@ from functools import partial
 
 from tiledsl.api.calls.tuning import Prepared
 from tiledsl.autotune.candidates.bred_cuda import BredCudaPlans
+from tiledsl.autotune.candidates.candidate import Candidate
 from tiledsl.autotune.candidates.cuda_candidates import CudaSpace, cuda_candidates
 from tiledsl.autotune.candidates.evolve import Breeder
 from tiledsl.autotune.measuring.cuda_build import CudaBuild, cuda_runner
@@ -34,17 +35,27 @@ def cuda_task(
     given: Callable[[], Given],
     numbers: Sequence[int | float],
     device: int,
+    *,
+    libraries: bool = False,
 ) -> Prepared:
     """A launch as a task. `text`: the TILE module as the front end gave it; `given`: gives its arguments, in CPU
-    memory, once something is to be measured."""
+    memory, once something is to be measured. `libraries`: whether calls of libraries are plans too; raises
+    TileRuntimeError where they are to be, and there is none."""
     space = CudaSpace(program, question)
+    calls: Callable[[], Sequence[Candidate]] = tuple
+    version = ""
+    if libraries:
+        from tiledsl.autotune.candidates.library_candidates import checked_library, library_candidates
+
+        version = f"cuBLASLt {checked_library().version}"
+        calls = partial(library_candidates, program, question, strides, device)
 
     def breeder(_: object) -> Breeder:
         return Breeder(BredCudaPlans(space.seconds), least_chance=LEAST_CHANCE)
 
     task = Task(
-        interface.name, question, text, space.plan, partial(cuda_candidates, space), lambda: space.predicted,
-        breeder=breeder, generations=1,
+        interface.name, question, text, space.plan, partial(cuda_candidates, space, libraries=calls),
+        lambda: space.predicted, breeder=breeder, generations=1, libraries=version,
     )  # fmt: skip
 
     def runner(who: Staff | Fleet) -> Runner:

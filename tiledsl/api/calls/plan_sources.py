@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tiledsl.api.calls.targets import cuda_services
+from tiledsl.passes.gpu_machine import architecture_of
 from tiledsl.runtime.programs.plan_source import ACTIVE_PLANS, PlansFor, PlanSource
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
@@ -49,7 +50,7 @@ def plans_on(source: PlanSource | None, arch: str, device: str | None) -> PlansF
     if device is None:
         at_hand = cuda_services().at_hand(arch)
         return PlansFor(source, at_hand[0] if len(at_hand) == 1 else "", source.mark())
-    known = source.devices(arch)
+    known = source.devices(architecture_of(arch))
     fitting = [one for one in known if one == device] or [one for one in known if one.startswith(device)]
     if len(fitting) != 1:
         named = ", ".join(f"`{one}`" for one in fitting or known) or f"there is none for `{arch}`"

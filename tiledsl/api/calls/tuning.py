@@ -35,6 +35,8 @@ class TuneRequest:
     listener: Listener = field(default_factory=Silent)
     fleet: Fleet | None = None
     """Who measures; None: processes on this machine, one after the other."""
+    libraries: bool = False
+    """Whether calls of libraries are plans too, on GPUs."""
 
     @property
     def budget(self) -> Budget:

@@ -54,6 +54,8 @@ class FusedGraph:
     def __init__(self, graph: Graph, *, fuse: bool = True) -> None:
         self.graph = graph
         self._fuse = fuse
+        self._last: tuple[object, tuple[IRModule, list[Note]]] | None = None
+        """What it was lowered to last, and for what: who audits what he has built need not wait again."""
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -77,7 +79,12 @@ class FusedGraph:
         """`lowered`, with what passes had to say; from the disk cache where it was lowered before. `groupings`: what
         was measured of kernels that may be one, as `PassContext` has it."""
         given = f"fuse={self._fuse} {sorted(sizes.items())}"
-        return read_or_lower(self.graph.module, self._passes(arch, sizes), arch, given, groupings or {})
+        key, passes = (arch, given, tuple(sorted((groupings or {}).items()))), self._passes(arch, sizes)
+        known = self._last  # another thread may put another one there
+        if known is None or known[0] != key:
+            known = key, read_or_lower(self.graph.module, passes, arch, given, groupings or {})
+            self._last = known
+        return known[1]
 
     def before_groups(self, arch: str, sizes: Mapping[str, int]) -> IRModule | None:
         """The graph as it is when its ops become kernels; None where each op is one."""
@@ -114,7 +121,7 @@ class FusedGraph:
         from tiledsl.api.schedules.schedule_graph import schedule_graph
 
         arch = audited_machine(self.graph.name, arch).name
-        lowered = self.lowered(arch, sizes)
+        lowered, _ = self.lowered_before(arch, sizes)
         return audit_schedule(schedule_graph(lowered, self.graph.inputs, self.graph.constants), arch)
 
     def ir(self, arch: str = "cpu", **sizes: int) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from tiledsl.api.calls.plan_sources import plans_of_calls, plans_on
 from tiledsl.api.calls.targets import target_of
+from tiledsl.passes.gpu_machine import architecture_of
 from tiledsl.passes.machine import describe_cpu, host
 from tiledsl.runtime.programs.cache import digest, disk_cache
 from tiledsl.runtime.programs.plan_source import PlansFor, PlanSource
@@ -22,7 +23,7 @@ def measured_groupings(plans: PlanSource | None, device: str | None, arch: str) 
     if name == "cpu":
         return _read_or_ask(PlansFor(source, describe_cpu(host()), source.mark()), name)
     asked = plans_on(source, name, device)
-    return {} if asked is None else _read_or_ask(asked, name)
+    return {} if asked is None else _read_or_ask(asked, architecture_of(name))
 
 
 def _read_or_ask(plans: PlansFor, target: str) -> Mapping[str, bool]:

@@ -46,7 +46,7 @@ def tune_built(
     check_budget(request.budget)
     plans = request.plans()
     plans.refresh()
-    extracted, left_out = tasks_of(built)
+    extracted, left_out = tasks_of(built, libraries=request.libraries)
     outcomes: list[Outcome] = []
     with Writer(plans.database) as writer:
         searches = Searches(writer, request.listener, clock)

@@ -26,6 +26,7 @@ from tiledsl.autotune.searching.outcome import Outcome
 from tiledsl.autotune.searching.search import FEWEST_SECONDS, Searches
 from tiledsl.autotune.searching.task import Budget, Task
 from tiledsl.ir.text.printer import print_module
+from tiledsl.passes.gpu_machine import architecture_of
 from tiledsl.passes.graph.groups.alternatives import Alternative, alternatives
 from tiledsl.passes.graph.groups.ties import Tie
 from tiledsl.passes.machine import describe_cpu, host
@@ -70,7 +71,7 @@ def groupings_here(request: TuneRequest, arch: str) -> Mapping[str, bool]:
     if name == "reference":
         return {}
     plans.refresh()
-    return plans.groupings(name, device_here(name))
+    return plans.groupings(architecture_of(name), device_here(name))
 
 
 def tune_groupings(
@@ -93,7 +94,7 @@ def tune_groupings(
         searches = Searches(writer, request.listener, clock)
         for _ in range(ROUNDS):
             plans.refresh()
-            decided = plans.groupings(name, device)
+            decided = plans.groupings(architecture_of(name), device)
             done = {
                 question.program.removeprefix(GROUPING)
                 for question, found in plans.database.entries.searches.items()
@@ -157,7 +158,7 @@ def grouping_task(name: str, one: Alternative, arch: str, device: str) -> Prepar
     TileError where one cannot be."""
     pick, other = (TOGETHER, APART) if one.tie.joined else (APART, TOGETHER)
     threads = worker_threads() if arch == "cpu" else 0
-    question = PlanQuestion(GROUPING + one.tie.key, arch, device, (), threads=threads)
+    question = PlanQuestion(GROUPING + one.tie.key, architecture_of(arch), device, (), threads=threads)
     kernels = ((pick, one.chosen), (other, one.other))
     workload = GroupingWorkload(one.text, arch, kernels, pick, device, DEVICE)
     candidate = Candidate(other, one.seconds[1], "the other decision")

@@ -218,6 +218,7 @@ class Kernel(KernelObject, Generic[Result]):
         trials: int = 20,
         database: str | Path | None = None,
         listener: Listener | None = None,
+        libraries: bool = False,
         **kwargs: object,
     ) -> TuneReport:
         """Measures plans for calls like this one, and keeps what it finds: docs/search.md.
@@ -226,7 +227,8 @@ class Kernel(KernelObject, Generic[Result]):
         timed; at most `trials` of them beside the model's pick, for about `seconds`. Calls with such arguments then
         take the best one, now and in later processes. `database`: the folder that it is kept in; default: that of
         `tiledsl.tuned`, else of TILEDSL_TUNING, else one in the cache directory. `listener`: is told how it goes on.
-        Raises TileError as a call does, and where there is nothing to measure with.
+        `libraries`: whether calls of cuBLASLt are plans too, on GPUs, where the kernel is one product. Raises TileError
+        as a call does, and where there is nothing to measure with.
         """
         from tiledsl.api.calls.tuning import TuneRequest  # costs start-up time
         from tiledsl.api.programs.tune_call import tune_call
@@ -234,7 +236,7 @@ class Kernel(KernelObject, Generic[Result]):
 
         try:
             arguments = self.parameters.arrange(args, kwargs)
-            request = TuneRequest(seconds, trials, database, listener or Silent())
+            request = TuneRequest(seconds, trials, database, listener or Silent(), libraries=libraries)
             if self.is_tensor_form:
                 report = self._tensor_form.tune(arguments, request)
                 self._current.plans_changed()

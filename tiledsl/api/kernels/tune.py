@@ -25,6 +25,7 @@ def tune(
     listener: Listener | None = None,
     arch: str | None = None,
     fleet: Fleet | None = None,
+    libraries: bool = False,
     **named: object,
 ) -> TuneReport:
     """Measures plans for all that `target` launches, and keeps what it finds: docs/search.md.
@@ -33,7 +34,8 @@ def tune(
     it leaves open (`batch=8`), for the CPU, or for `arch` on the first CUDA device. `seconds`: for all of it; of each
     program at most `trials` plans are measured beside the model's pick. Modules that are built later take what was
     found, those that there are do not. `listener`: is told how it goes on. `fleet`: who measures a graph's programs,
-    some at once (`autotune/measuring/ray_host.py`); default: processes on this machine. Raises TileError.
+    some at once (`autotune/measuring/ray_host.py`); default: processes on this machine. `libraries`: whether calls of
+    cuBLASLt are tried too on GPUs, where a program is one product (`pip install tiledsl[library]`). Raises TileError.
     """
     from tiledsl.api.calls.tuning import TuneRequest  # costs start-up time, as all of it
     from tiledsl.api.graphs.fused import BuiltGraph, FusedGraph
@@ -43,7 +45,10 @@ def tune(
 
     try:
         if isinstance(target, Kernel):
-            return target.tune(*args, seconds=seconds, trials=trials, database=database, listener=listener, **named)
+            return target.tune(
+                *args, seconds=seconds, trials=trials, database=database, listener=listener,
+                libraries=libraries, **named,
+            )  # fmt: skip
         if isinstance(target, Graph):
             target = FusedGraph(target)
         if args or not isinstance(target, (FusedGraph, BuiltGraph)):
@@ -54,7 +59,7 @@ def tune(
             fused,
             arch or built_for or "cpu",
             sizes,
-            TuneRequest(seconds, trials, database, listener or Silent(), fleet),
+            TuneRequest(seconds, trials, database, listener or Silent(), fleet, libraries),
         )
     except TileError as error:
         raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tiledsl.api.calls.plan_sources import BySource, default_plans, plans_of_calls
 from tiledsl.api.calls.targets import cuda_services, worker_threads
 from tiledsl.ir.symbolic import symbol_name
+from tiledsl.passes.gpu_machine import architecture_of
 from tiledsl.runtime.calls.dispatch import Dispatcher, Variant
 from tiledsl.runtime.calls.launch import Launch
 from tiledsl.runtime.calls.parameters import Parameters
@@ -253,8 +254,9 @@ class CompiledKernel:
 
 
 def runs_on(arch: str, device: str) -> bool:
-    """Whether a device runs machine code for `arch`: of its major version and not newer; `sm_90a` on `sm_90` alone."""
-    wanted, there = (name.removeprefix("sm_") for name in (arch, device))
+    """Whether a device runs machine code for `arch`: of its major version and not newer; `sm_90a` on `sm_90` alone.
+    Other figures of the GPU that it was planned for (`sm_90:132x3350`) do not matter."""
+    wanted, there = (architecture_of(name).removeprefix("sm_") for name in (arch, device))
     if not wanted.isdigit():
         return wanted.rstrip("af") == there
     return wanted[:-1] == there[:-1] and int(wanted) <= int(there)

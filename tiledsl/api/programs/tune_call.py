@@ -32,15 +32,21 @@ def tune_call(
 ) -> TuneReport:
     """Searches for a plan for a call. `args` are in the order of `parameters`. Raises TileError."""
     on_device = any(is_foreign_array(value) and is_on_cuda(value) for value in args)
-    return search_all((prepared_call(code, parameters, args) for _ in range(1)), request, 0 if on_device else None)
+    return search_all(
+        (prepared_call(code, parameters, args, libraries=request.libraries) for _ in range(1)),
+        request,
+        0 if on_device else None,
+    )
 
 
-def prepared_call(code: Specialisations, parameters: Parameters, args: Sequence[object]) -> Prepared:
-    """A call as a task. Raises TileError as the call would."""
+def prepared_call(
+    code: Specialisations, parameters: Parameters, args: Sequence[object], *, libraries: bool = False
+) -> Prepared:
+    """A call as a task. `libraries`: as `TuneRequest` has it. Raises TileError as the call would."""
     if any(is_foreign_array(value) and is_on_cuda(value) for value in args):
         from tiledsl.api.programs.tune_on_device import prepared_on_device  # costs start-up time
 
-        return prepared_on_device(code, parameters, args)
+        return prepared_on_device(code, parameters, args, libraries=libraries)
     arguments = [_accepted(name, value, name in parameters.constants) for name, value in zip(parameters.names, args)]
     keys = tuple(argument_key(n, value, n in parameters.constants) for n, value in zip(parameters.names, arguments))
     compiled = code.get(target_of("cpu"), keys)

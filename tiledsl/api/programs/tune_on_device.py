@@ -33,8 +33,11 @@ class Notes(NoPlans):
         return None
 
 
-def prepared_on_device(code: Specialisations, parameters: Parameters, args: Sequence[object]) -> Prepared:
-    """A call as a task. `args` are in the order of `parameters`. Raises TileError as the call would."""
+def prepared_on_device(
+    code: Specialisations, parameters: Parameters, args: Sequence[object], *, libraries: bool = False
+) -> Prepared:
+    """A call as a task. `args` are in the order of `parameters`; `libraries`: as `TuneRequest` has it. Raises TileError
+    as the call would."""
     notes = Notes()
     dispatcher = code.dispatcher_by(notes)
     dispatcher.prepare(tuple(args), {}, None, None)
@@ -48,7 +51,7 @@ def prepared_on_device(code: Specialisations, parameters: Parameters, args: Sequ
     return cuda_task(
         loaded.program, launch.interface, compiled.ir(stage="front"), question, launch.strides,
         lambda: GivenArrays(tuple(_on_host(view, launch.device) for view in views)), launch.numbers(args),
-        launch.device,
+        launch.device, libraries=libraries,
     )  # fmt: skip
 
 

@@ -28,9 +28,9 @@ class Extracted:
     launches: int
 
 
-def tasks_of(built: Built) -> tuple[list[Extracted], list[str]]:
-    """The tasks of a module, and why some of its launches are none. One for a GPU is measured on device 0. Raises
-    TileError."""
+def tasks_of(built: Built, *, libraries: bool = False) -> tuple[list[Extracted], list[str]]:
+    """The tasks of a module, and why some of its launches are none. One for a GPU is measured on device 0.
+    `libraries`: as `TuneRequest` has it. Raises TileError."""
     on_device = built.arch.startswith("sm_")
     if built.arch == "reference" or not built.compiled:
         reason = "nothing is chosen there" if built.compiled else "a saved module has no text of its programs"
@@ -45,7 +45,7 @@ def tasks_of(built: Built) -> tuple[list[Extracted], list[str]]:
     found: list[Extracted] = []
     left_out: list[str] = []
     with ThreadPoolExecutor(available_cores() if on_device else 1) as pool:  # the model's picks are compiled
-        every = list(pool.map(partial(_prepared_or_why, built), (steps[0] for steps in grouped.values())))
+        every = list(pool.map(partial(_prepared_or_why, built, libraries), (steps[0] for steps in grouped.values())))
     for prepared, steps in zip(every, grouped.values()):
         if isinstance(prepared, str):
             left_out.append(prepared)
@@ -54,16 +54,16 @@ def tasks_of(built: Built) -> tuple[list[Extracted], list[str]]:
     return found, left_out
 
 
-def _prepared_or_why(built: Built, step: Step) -> Prepared | str:
+def _prepared_or_why(built: Built, libraries: bool, step: Step) -> Prepared | str:
     try:
-        return _prepared(built, step)
+        return _prepared(built, libraries, step)
     except TileError as error:
         if error.code != "tuning-target":
             raise
         return error.message
 
 
-def _prepared(built: Built, step: Step) -> Prepared:
+def _prepared(built: Built, libraries: bool, step: Step) -> Prepared:
     function = built.compiled[built.functions[step.program]]
     interface, sizes = function.artifact.interface, dict(step.sizes)
     strides = [tensor.view.strides for tensor in step.tensors]
@@ -79,4 +79,4 @@ def _prepared(built: Built, step: Step) -> Prepared:
     assert isinstance(program, CudaProgram)
     alignment, lying = step_alignment(built.schedule, step), step_lying(built.schedule, step)
     question = program.question(sizes, alignment, lying, describe_device(DEVICE))
-    return cuda_task(program, interface, text, question, strides, lambda: given, numbers, DEVICE)
+    return cuda_task(program, interface, text, question, strides, lambda: given, numbers, DEVICE, libraries=libraries)

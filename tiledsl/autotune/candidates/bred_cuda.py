@@ -75,7 +75,7 @@ class BredCudaPlans:
 def decisions_of(plan: Plan) -> dict[str, object]:
     """The decisions of a plan by name: `block m`, `threads of 0`."""
     found: dict[str, object] = {f"block {name}": size for name, size in plan.blocks}
-    found.update({"parts": plan.parts, "turned": plan.turned})
+    found.update({"parts": plan.parts, "turned": plan.turned, "forwarded": plan.forwarded})
     for number, grid in enumerate(plan.grids):
         for name, value in asdict(grid).items():
             if name not in FOLLOWING:

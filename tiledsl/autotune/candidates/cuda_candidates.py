@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -130,11 +130,17 @@ def family_of(plan: Plan) -> object:
         )
         for one in plan.grids
     ]
-    return tuple(grids), bool(plan.parts), bool(plan.turned)
+    return tuple(grids), bool(plan.parts), bool(plan.turned), plan.forwarded
 
 
-def cuda_candidates(space: CudaSpace, winners: Sequence[str], most: int) -> list[Candidate]:
-    """At most so many plans beside the pick. `winners`: of searches for other sizes of the program, nearest first."""
+def cuda_candidates(
+    space: CudaSpace,
+    winners: Sequence[str],
+    most: int,
+    libraries: Callable[[], Sequence[Candidate]] = tuple,
+) -> list[Candidate]:
+    """At most so many plans beside the pick. `winners`: of searches for other sizes of the program, nearest first;
+    `libraries`: gives calls of libraries, if they are to be tried."""
     pick, limit = space.plan, NEAR * (space.predicted or math.inf)
     ranked = space.ranked()
     near = [one for one in ranked if one.predicted is not None and one.predicted <= limit]
@@ -144,5 +150,5 @@ def cuda_candidates(space: CudaSpace, winners: Sequence[str], most: int) -> list
         Candidate(str(other), None, f"by rule {name}")
         for name, other in plans_by_rules("cuda", parse_plan(pick), space.facts)
     ]
-    groups = [different(group) for group in (seeds, ruled, near, space.families(), around, ranked)]
+    groups = [different(group) for group in (libraries(), seeds, ruled, near, space.families(), around, ranked)]
     return [one for one in in_turns(groups, most + 1) if one.plan != pick][:most]

@@ -26,10 +26,9 @@ from tiledsl.runtime.programs.program import BoundDeviceProgram
 from tiledsl.runtime.programs.stored_interface import Json, interface_from_json
 from tiledsl.support.errors import TileRuntimeError
 
-SHORT = 20e-6
-"""Seconds of a call, below which many are timed as one CUDA graph: the host would be what is measured."""
 SAMPLE = 200e-6
-"""Seconds of a sample."""
+"""Seconds of a sample: of so many calls as one CUDA graph, as modules launch them. Launched one by one, the first of
+them would have the host's time in it, and all of short ones: 14 us for a call of a library."""
 MOST_CALLS = 200
 FAULT = 3
 """The exit code of a process whose device has failed."""
@@ -86,6 +85,11 @@ class CudaWorkload:
         return CudaBench(self, CudaDevice(self.device))
 
 
+def calls_in(once: float) -> int:
+    """How many calls of so many seconds are a sample."""
+    return max(1, min(MOST_CALLS, int(SAMPLE / max(once, 1e-9))))
+
+
 @contextmanager
 def _faults_end_the_process() -> Generator[None]:
     """A device that has failed answers nothing any more in this process: the next plan needs another one."""
@@ -105,7 +109,7 @@ class CudaBench:
     _bound: dict[tuple[str, str], BoundDeviceProgram] = field(default_factory=dict[tuple[str, str], BoundDeviceProgram])
     _addresses: dict[int, int] = field(default_factory=dict[int, int])
     _others: dict[frozenset[str], list[Case]] = field(default_factory=dict[frozenset[str], "list[Case]"])
-    _calls: dict[str, tuple[int, bool]] = field(default_factory=dict[str, "tuple[int, bool]"])
+    _calls: dict[str, int] = field(default_factory=dict[str, int])
 
     def __post_init__(self) -> None:
         self._program = CudaProgram.from_bytes(self.workload.program)
@@ -158,14 +162,18 @@ class CudaBench:
         case = self._given
         bound = self._bind(plan, case, [])
         self._upload_given()
-        if plan not in self._calls:
-            once = min(self.device.seconds(bound, self._pointers, case.numbers, 1, False) for _ in range(3))
-            calls = max(1, min(MOST_CALLS, int(SAMPLE / max(once, 1e-9))))
-            self._calls[plan] = (1, False) if self._restores else (calls, once < SHORT)
-        calls, graph = self._calls[plan]
         if self._restores:
             self._pointers = self._uploaded(arrays_of(case))
-        return self.device.seconds(bound, self._pointers, case.numbers, calls, graph)
+            return self.device.seconds(bound, self._pointers, case.numbers, 1, False)
+        if plan not in self._calls:
+            self._calls[plan] = self._calls_of_a_sample(bound)
+        return self.device.seconds(bound, self._pointers, case.numbers, self._calls[plan], True)
+
+    def _calls_of_a_sample(self, bound: BoundDeviceProgram) -> int:
+        """First guessed from a call by itself, which is the longer the more the host has to do for it."""
+        timed = partial(self.device.seconds, bound, self._pointers, self._given.numbers)
+        guess = calls_in(min(timed(1, False) for _ in range(3)))
+        return calls_in(timed(guess, True))
 
     def _upload_given(self) -> None:
         if not self._pointers:

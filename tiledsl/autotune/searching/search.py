@@ -77,9 +77,11 @@ class Searches:
         return self.writer.database
 
     def known(self, task: Task) -> Outcome | None:
-        """What the database has for a question, if a search for it was finished."""
+        """What the database has for a question, if a search for it was finished, and tried the library if it is to."""
         found = self.database.best(task.question)
         if found is None or not found.finished or found.pick != task.plan:
+            return None
+        if task.libraries and found.versions.get("library") != task.libraries:
             return None
         return Outcome(
             task.kernel, task.sizes, task.question.device, found.pick, found.winner, found.ratio, known=True
@@ -278,6 +280,8 @@ class _Session:
         measured = sum(trial.times is not None for trial in trials) - (pick is not None and pick.times is not None)
         _, winner = self._checked[race.winner]
         versions = {"tiledsl": VERSION, "python": ".".join(map(str, sys.version_info[:3]))}
+        if task.libraries:
+            versions["library"] = task.libraries
         writer.add(
             Search(
                 task.question, self._name, task.kernel, task.pick.plan, race.winner, finished, measured, seconds, ratio,

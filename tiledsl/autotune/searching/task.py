@@ -30,6 +30,8 @@ class Task:
     """Breeds more plans from those that were timed, by what was tried for other sizes; None where there are no more."""
     generations: int = 3
     """How often: where plans have to be compiled, each time is one of waiting."""
+    libraries: str = ""
+    """The library whose calls are among the candidates, with its version; empty: there are none among them."""
 
     @cached_property
     def pick(self) -> Candidate:

@@ -255,7 +255,7 @@ class BoundProgram:
         callback = ctypes.cast(loaded.printer, ctypes.c_void_p).value if loaded.printer is not None else None
         self._loaded = loaded
         empty = self._frame([0] * len(program.layout.ranks), [0] * len(program.layout.scalars))
-        state = (ctypes.c_int64 * (2 + 2 * phases))()
+        state = (ctypes.c_int64 * (2 + 3 * phases))()
         scratch = tuple(function(empty, None, state) for function in loaded.functions)
         totals = [total_traffic(w, symbols, launch.blocks) for w in program.works if w is not None]
         read, written, operations = (sum(part) for part in zip(*totals)) if totals else (0, 0, 0)
@@ -264,7 +264,7 @@ class BoundProgram:
             launch.times.shares, measured,
         )  # fmt: skip
         grains = [max(1, number // (GRAINS * count)) for number, count in zip(launch.programs, launch.threads)]
-        self._state = (*[0] * (1 + phases), callback or 0, *grains)
+        self._state = (*[0] * (1 + phases), callback or 0, *grains, *launch.threads)
         self._phases = tuple(map(PhaseCode, loaded.addresses, scratch, launch.threads))
         self._alone = Launched(empty, self._state, 1 + phases, self._phases)
         self._rooms: list[Chain] = []

@@ -48,6 +48,7 @@ from tiledsl.ir.dtypes import DType, compute_dtype
 from tiledsl.ir.types import TileType
 from tiledsl.passes.analysis.element_loops import is_elementwise, loops_within
 from tiledsl.passes.analysis.few import SHORT_ROW
+from tiledsl.passes.cpu.grid_work import updated_row
 
 SCALAR = Point(())
 WIDEST_ROW_UNIT = 8
@@ -123,7 +124,7 @@ class BlockEmitter:
                 pass  # packed from what it is of
             case ops.Reshape() if not is_lazy(op):
                 self.reshape(op)
-            case ops.Range() if is_elementwise(op, self.written):
+            case ops.Range() | ops.For() if is_elementwise(op, self.written):
                 inside = [one for loop in loops_within(op) for one in (loop, *loop.body.ops)]
                 scalars = [v for one in inside for v in one.operands if isinstance(v.type, TileType) and not v.shape]
                 if any(self.pending.depends(v) for v in scalars):
@@ -176,6 +177,8 @@ class BlockEmitter:
     def _lane_axis(self, sinks: Sequence[Sink], folded: tuple[int, ...]) -> int | None:
         if not all(s.vectorises for s in sinks):
             return None
+        if isinstance(sinks[0], AtomicTile):
+            return updated_row(sinks[0].op)
         in_order = any(isinstance(s, FoldCustom) or (isinstance(s, ScanTile) and s.in_order) for s in sinks)
         domain = sinks[0].domain
         axes = [a for a, dim in enumerate(domain) if dim != 1 and not (in_order and a in folded)]
@@ -234,9 +237,23 @@ class BlockEmitter:
         return self.context.allocate(value.shape, _stored_dtype(value), padded=not dense, row_unit=rows)
 
     def atomic(self, op: ops.Atomic) -> None:
+        """Twice: for a thread that is alone, and for several."""
+        writer = self.context.writer
         old = self.allocate(op.result) if op.result.users and op.result.shape else None
-        self.add(AtomicTile(op, old), {op.result: old} if old is not None else None)
+        homes: dict[Value, Storage] | None = {op.result: old} if old is not None else None
+        if not op.value.shape:
+            self.add(AtomicTile(op, old), homes)
+            self.flush()
+            return
         self.flush()
+        alone, several, done = (writer.new_label(hint) for hint in ("alone", "several", "updated"))
+        writer.branch_if(writer.emit(f"icmp eq i64 {self.context.threads()}, 1"), alone, several)
+        for label, is_alone in ((alone, True), (several, False)):
+            writer.start(label)
+            self.add(AtomicTile(op, old, alone=is_alone), homes)
+            self.flush()
+            writer.branch(done)
+        writer.start(done)
 
     def reduce(self, op: ops.Reduce) -> None:
         targets = [self.allocate(v) if v.shape else None for v in op.results]

@@ -7,7 +7,7 @@ A phase is a grid, or the ops with effects that stand between grids. Each phase 
 that takes runs of program numbers from a shared counter until there are none left, so that as many threads as there
 are may call it at once. With a null scratch it does nothing but say how many bytes of scratch one thread needs. The
 state is an array of words: the status (0, see `frame.PROGRAM_UNIT`), a program counter for each phase (0), the host's
-callback for prints, and for each phase how many programs make a run.
+callback for prints, for each phase how many programs make a run, and for each how many threads run it at most.
 """
 
 from __future__ import annotations
@@ -114,6 +114,7 @@ class _Phase:
         writer = FunctionWriter(self.module, signature)
         context = Context(writer, self.layout, self.machine, facts_of(self.function))
         context.scratch_base = "%scratch"
+        context.thread_word = 2 + 2 * self.phases + number
         with writer.in_entry():
             self._read_frame(context)
             context.callback = o.element_pointer(writer, "%state", str(1 + self.phases), i64)

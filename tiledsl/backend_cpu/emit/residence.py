@@ -3,6 +3,7 @@
 x = load a[m, :]           lazy: read twice, but a load from cache costs no more than one from scratch
 e = exp(x - max(x))        kept: two loops need it (the sum, the division) and it is expensive
 store c[m, :], e / sum(e)  nothing to keep
+p = a ** n.index           kept if it is multiplied with x[m, n]: each row of a loop over m and n would compute it
 
 Where a block computes so much that one loop of it would be slow to compile, it is cut: what is made before a cut and
 read behind it is kept too.
@@ -16,10 +17,12 @@ from dataclasses import dataclass
 from tiledsl.backend_cpu.values.expressions import is_lazy, op_cost
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
-from tiledsl.ir.types import AxisType, TensorType, TileType
+from tiledsl.ir.types import AxisType, Shape, TensorType, TileType
 
 EXPENSIVE = 4
 """An expression that costs at least this (in vector operations) is not evaluated in two loops."""
+SPREAD = 8
+"""Nor is one that costs this evaluated for each row of a tile whose rows have it in common."""
 LONGEST = 400
 """So much (in vector operations) is computed between two cuts. A place in scratch costs next to nothing beside it."""
 
@@ -117,7 +120,29 @@ def _must_keep(op: Op, block: Block, sinks: dict[Value, set[Op]], written: froze
     if any(user.parent is not block for user in users) and not _is_free(op):
         # a dot in a loop reads an operand from outside of it in packed form only
         return any(user.parent is not block and not _reads_packed(user, op.result) for user in users)
-    return len(users) > 1 and _is_expensive(op)
+    if len(users) > 1 and _is_expensive(op):
+        return True
+    return any(_repeats(user, op.result) for user in op.result.users) and _is_expensive(op, SPREAD)
+
+
+def _repeats(user: Op, value: Value) -> bool:
+    """Whether a loop over what the user makes would evaluate the value again and again: it moves with the innermost
+    axis, and not with all others; or it says which rows are read of a tensor, which may go in any order."""
+    match user:
+        case ops.Broadcast():
+            wide, narrow = user.shape, value.shape
+            return bool(narrow) and narrow[-1] not in (1, 0) and wide[-1] == narrow[-1] and _axes(wide) > _axes(narrow)
+        case ops.Load():
+            return value in user.indices and bool(value.shape) and _axes(user.result.shape) > _axes(value.shape)
+        case ops.Reshape() | ops.Cast() if is_lazy(user):
+            return any(_repeats(further, user.result) for further in user.result.users)
+        case _:
+            return False
+
+
+def _axes(shape: Shape) -> int:
+    """How many axes of a tile have more than one place."""
+    return sum(dim != 1 for dim in shape)
 
 
 def _reads_packed(user: Op, value: Value) -> bool:
@@ -135,9 +160,9 @@ def _is_free_value(value: Value) -> bool:
     return not value.shape or (value.op is not None and _is_free(value.op))
 
 
-def _is_expensive(op: Op) -> bool:
+def _is_expensive(op: Op, limit: int = EXPENSIVE) -> bool:
     total, stack, seen = 0, [op], {op}
-    while stack and total < EXPENSIVE:
+    while stack and total < limit:
         here = stack.pop()
         total += op_cost(here)
         for operand in here.operands:
@@ -150,4 +175,4 @@ def _is_expensive(op: Op) -> bool:
             ):
                 seen.add(source)
                 stack.append(source)
-    return total >= EXPENSIVE
+    return total >= limit

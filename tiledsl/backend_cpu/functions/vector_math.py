@@ -33,7 +33,7 @@ def emit_map(writer: FunctionWriter, fn: str, type_: VectorType, operands: list[
 def _call_map(writer: FunctionWriter, fn: str, type_: VectorType, operands: list[str]) -> str:
     """By a function of the module, written at its first use."""
     module, name = writer.module, f"map_{fn}_{type_.dtype}_{type_.lanes}"
-    result = type_.of(bool_) if SCALAR_FUNCTIONS[fn].gives_bool else type_
+    result = type_.of(SCALAR_FUNCTIONS[fn].result(type_.dtype))
     if name not in module.names:
         module.names.add(name)
         parameters = [f"%a{number}" for number in range(len(operands))]
@@ -203,6 +203,7 @@ EMITTERS: dict[str, Emitter] = {
     "shl": integer_math.shift_left,
     "shr": integer_math.shift_right,
     "nibble": integer_math.nibble,
+    "float_bits": Lanes.bits,
     "where": Lanes.select,
     "plane_1": partial(_plane, 1),
     "plane_2": partial(_plane, 2),

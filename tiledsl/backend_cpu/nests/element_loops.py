@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tiledsl.backend_cpu.llvm import operands as o
 from tiledsl.backend_cpu.llvm.writer import VectorType
-from tiledsl.backend_cpu.nests.nests import CHEAP, FEW_COPIES, Emission, Nest
+from tiledsl.backend_cpu.nests.nests import CHEAP, FEW_COPIES, HEAVY, Emission, Nest
 from tiledsl.backend_cpu.nests.sinks import Sink
 from tiledsl.backend_cpu.values.access import both, write_buffer
 from tiledsl.backend_cpu.values.context import Context, Element
@@ -35,7 +35,7 @@ with it, and additions to one wait for none to another."""
 class LoopTile(Sink):
     """The results of a loop that is elementwise."""
 
-    def __init__(self, loop: ops.Range) -> None:
+    def __init__(self, loop: ops.Range | ops.For) -> None:
         self.loops = list(loops_within(loop))
         ends = [one.body.terminator for one in self.loops]
         self.changed = tuple(value for end in ends if isinstance(end, ops.Yield) for value in end.values)
@@ -72,7 +72,7 @@ class LoopTile(Sink):
                     write_buffer(context, target, point, operand)
 
     def _turns(
-        self, context: Context, loop: ops.Range, points: Sequence[Point], slots: Sequence[Sequence[str]]
+        self, context: Context, loop: ops.Range | ops.For, points: Sequence[Point], slots: Sequence[Sequence[str]]
     ) -> None:
         writer, (index, *carried) = context.writer, loop.body.arguments
         start, stop = (index_of(context, value) for value in (loop.start, loop.stop))
@@ -83,7 +83,7 @@ class LoopTile(Sink):
                 match op:
                     case ops.Yield():
                         self._write(context, op.values, points, slots)
-                    case ops.Range():
+                    case ops.Range() | ops.For():
                         inner = [[writer.alloca(str(_type(v, point))) for v in op.initial] for point in points]
                         self._write(context, op.initial, points, inner)
                         self._turns(context, op, points, inner)
@@ -202,7 +202,7 @@ class LoopTile(Sink):
             del context.scalars[moving[0].body.arguments[0]]
         return found
 
-    def _turn_ends(self, context: Context, moving: Sequence[ops.Range]) -> list[str]:
+    def _turn_ends(self, context: Context, moving: Sequence[ops.Range | ops.For]) -> list[str]:
         """The first and the last index of a loop."""
         if not moving:
             return ["0"]
@@ -255,7 +255,8 @@ class Elements(Emission):
             return
         writer, size = self.writer, self.sizes[row_axis]
         done = "0"
-        for rows in ROWS if self.nest.cost <= 2 * CHEAP else (1,):
+        turn = max(sink.cost for sink in self.nest.sinks)
+        for rows in ROWS if turn <= 2 * CHEAP and self.nest.cost <= HEAVY else (1,):
             whole = o.multiply(writer, o.divide(writer, size, str(rows)), str(rows))
             if whole != done:
                 with writer.loop(done, whole, str(rows)) as first, self.context.scope():

@@ -18,6 +18,7 @@ from tiledsl.backend_cpu.llvm.writer import VectorType
 from tiledsl.backend_cpu.values.access import (
     all_lanes,
     mask_type,
+    read,
     write,
     write_buffer,
     write_scattered,
@@ -28,6 +29,7 @@ from tiledsl.backend_cpu.values.storage import Place, Point, Storage
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.types import AxisType, Shape
+from tiledsl.passes.cpu.grid_work import updated_row
 
 
 class Sink(ABC):
@@ -137,21 +139,25 @@ def address_of(context: Context, op: ops.Store | ops.Atomic, point: Point) -> Ad
 
 
 class AtomicTile(Sink):
-    """Combines a tile into a tensor, element by element."""
+    """Combines a tile into a tensor: element by element, unless just one thread does and rows are contiguous."""
 
-    vectorises = False
-
-    def __init__(self, op: ops.Atomic, old: Storage | None) -> None:
+    def __init__(self, op: ops.Atomic, old: Storage | None, *, alone: bool = False) -> None:
         gathered = [s for s in op.indices if isinstance(s, Value) and not isinstance(s.type, AxisType)]
         super().__init__(op.value.shape, (), (op.value, *gathered), op)
         self.op = op
         self.old = old
+        self.alone = alone
+        """Whether the code is for one thread, which nobody can come between."""
+        self.vectorises = alone and updated_row(op) is not None
 
     @property
     def produces(self) -> tuple[Value, ...]:
         return (self.op.result,)
 
     def visit(self, context: Context, point: Point, copy: int) -> None:
+        if point.lane is not None:
+            self._visit_lanes(context, point)
+            return
         writer = context.writer
         value = evaluate(context, self.op.value, point).operand
         address = address_of(context, self.op, point)
@@ -166,7 +172,8 @@ class AtomicTile(Sink):
             writer.branch_if(condition, inside, done)
             writer.start(inside)
         pointer = o.element_pointer(writer, address.tensor.base, address.offset, dtype)
-        writer.line(f"store {type_} {self._exchange(context, pointer, value)}, ptr {slot}")
+        update = self._update if self.alone else self._exchange
+        writer.line(f"store {type_} {update(context, pointer, value)}, ptr {slot}")
         writer.branch(done)
         writer.start(done)
         old = writer.emit(f"load {type_}, ptr {slot}")
@@ -175,10 +182,46 @@ class AtomicTile(Sink):
         elif not self.op.result.shape:
             context.scalars[self.op.result] = old
 
+    def _visit_lanes(self, context: Context, point: Point) -> None:
+        """Neighbours of one row, all of which are different elements."""
+        writer, dtype, lanes = context.writer, self.op.value.dtype, point.lanes
+        value = evaluate_lanes(context, self.op.value, point)
+        address = address_of(context, self.op, point)
+        slot, done = "", ""
+        if self.old is not None:
+            slot = writer.alloca(str(VectorType(dtype, lanes)))
+            writer.line(f"store {VectorType(dtype, lanes)} zeroinitializer, ptr {slot}")
+        if address.condition is not None:  # that of the row
+            inside, done = writer.new_label("inside"), writer.new_label("done")
+            writer.branch_if(address.condition, inside, done, likely=True)
+            writer.start(inside)
+        base, place = address.tensor.base, address.place
+        old = read(writer, base, place, dtype, lanes, address.mask)
+        write(writer, base, place, dtype, lanes, self._combined(context, old, value, lanes), address.mask)
+        if slot:
+            writer.line(f"store {VectorType(dtype, lanes)} {old}, ptr {slot}")
+        if done:
+            writer.branch(done)
+            writer.start(done)
+        if self.old is not None:
+            write_buffer(context, self.old, point, writer.emit(f"load {VectorType(dtype, lanes)}, ptr {slot}"))
+
+    def _combined(self, context: Context, old: str, value: str, lanes: int) -> str:
+        functions, fn = {"max": "maximum", "min": "minimum"}, self.op.fn
+        type_ = VectorType(self.op.value.dtype, lanes)
+        return value if fn == "exchange" else emit_map(context.writer, functions.get(fn, fn), type_, [old, value])
+
+    def _update(self, context: Context, pointer: str, value: str) -> str:
+        """What one thread does by itself. Gives the old value."""
+        writer, place, dtype = context.writer, Place("0", "1"), self.op.value.dtype
+        old = read(writer, pointer, place, dtype, 1)
+        write(writer, pointer, place, dtype, 1, self._combined(context, old, value, 1))
+        return old
+
     def _exchange(self, context: Context, pointer: str, value: str) -> str:
         """A compare-and-swap loop, which serves every dtype and function. Gives the old value."""
-        writer, fn, dtype = context.writer, self.op.fn, self.op.value.dtype
-        type_, word = VectorType(dtype), f"i{dtype.bytes * 8}"
+        writer, dtype = context.writer, self.op.value.dtype
+        word = f"i{dtype.bytes * 8}"
         again, done = writer.new_label("again"), writer.new_label("swapped")
         seen = writer.alloca(word)
         first = writer.emit(f"load atomic {word}, ptr {pointer} monotonic, align {dtype.bytes}")
@@ -187,8 +230,7 @@ class AtomicTile(Sink):
         writer.start(again)
         before = writer.emit(f"load {word}, ptr {seen}")
         old = self._from_word(context, before)
-        functions = {"max": "maximum", "min": "minimum"}
-        new = value if fn == "exchange" else emit_map(writer, functions.get(fn, fn), type_, [old, value])
+        new = self._combined(context, old, value, 1)
         swap = f"cmpxchg ptr {pointer}, {word} {before}, {word} {self._to_word(context, new)} monotonic monotonic"
         pair = writer.emit(f"{swap}, align {dtype.bytes}")
         writer.line(f"store {word} {writer.emit(f'extractvalue {{ {word}, i1 }} {pair}, 0')}, ptr {seen}")

@@ -41,8 +41,27 @@ def splat_mask(writer: FunctionWriter, condition: str, lanes: int) -> str:
 
 def lanes_left(writer: FunctionWriter, index: str, size: str, lanes: int) -> str:
     """The mask of the lanes from `index` on that lie before `size`."""
-    left = splat_index(writer, o.subtract(writer, size, index), lanes)
-    return writer.emit(f"icmp ult <{lanes} x i64> {lane_numbers(lanes)}, {left}")
+    left = o.smaller(writer, o.subtract(writer, size, index), str(lanes))
+    return _compared(writer, "slt", left, lanes)
+
+
+def lanes_inside(writer: FunctionWriter, index: str, size: str, lanes: int) -> str:
+    """The mask of the lanes from `index` on, which may be below 0, that lie before `size` and not below 0."""
+    first, last = (
+        o.smaller(writer, o.larger(writer, o.subtract(writer, end, index), "0"), str(lanes)) for end in ("0", size)
+    )
+    inside = both(writer, _compared(writer, "sge", first, lanes), _compared(writer, "slt", last, lanes), lanes)
+    assert inside is not None
+    return inside
+
+
+def _compared(writer: FunctionWriter, order: str, count: str, lanes: int) -> str:
+    """How the number of each lane compares with a count of lanes: in 32 bits, which are as wide as most elements."""
+    narrow = writer.emit(f"trunc i64 {count} to i32")
+    one = writer.emit(f"insertelement <{lanes} x i32> poison, i32 {narrow}, i64 0")
+    each = writer.emit(f"shufflevector <{lanes} x i32> {one}, <{lanes} x i32> poison, <{lanes} x i32> zeroinitializer")
+    numbers = ", ".join(f"i32 {lane}" for lane in range(lanes))
+    return writer.emit(f"icmp {order} <{lanes} x i32> <{numbers}>, {each}")
 
 
 def both(writer: FunctionWriter, left: str | None, right: str | None, lanes: int) -> str | None:

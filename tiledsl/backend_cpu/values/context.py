@@ -12,7 +12,7 @@ from tiledsl.backend_cpu.llvm.writer import FunctionWriter
 from tiledsl.backend_cpu.values.storage import Buffer, Point, Storage
 from tiledsl.ir import dtypes
 from tiledsl.ir.core import Value
-from tiledsl.ir.dtypes import DType
+from tiledsl.ir.dtypes import DType, i64
 from tiledsl.ir.facts import Facts
 from tiledsl.ir.symbolic import Dim, Opaque, Symbol, symbol_name
 from tiledsl.ir.types import Shape, TensorType
@@ -67,6 +67,8 @@ class Context:
         """Pointer to the program counter of this phase."""
         self.grain = ""
         """Pointer to the number of programs that a thread takes at a time."""
+        self.thread_word = 0
+        """The word of the state that says how many threads run this phase, at most."""
         self.callback = ""
         """Pointer to the host's callback for prints."""
         self.few: frozenset[str] = frozenset()
@@ -125,6 +127,12 @@ class Context:
     def is_few(self, dim: Dim) -> bool:
         """Whether a size is known to be at most `FEW` here."""
         return is_few(self.facts, dim) or symbol_name(dim) in self.few
+
+    def threads(self) -> str:
+        """How many threads run this phase, at most, as an operand."""
+        with self.writer.in_entry():
+            at = o.element_pointer(self.writer, "%state", str(self.thread_word), i64)
+            return self.writer.emit(f"load i64, ptr {at}")
 
     # Scratch
 

@@ -20,6 +20,7 @@ from tiledsl.backend_cpu.values.access import (
     both,
     gather_pointers,
     lane_numbers,
+    lanes_inside,
     read,
     read_buffer,
     read_gathered,
@@ -382,10 +383,8 @@ class Address:
         if where.lane is not None:
             self.lane_stride = self.tensor.strides[axis]
             if checked:
-                lanes = self.lanes
-                vector = splat_index(writer, index, lanes)
-                vector = writer.emit(f"add <{lanes} x i64> {vector}, {lane_numbers(lanes)}")
-                self._check_lanes(axis, vector)
+                inside = lanes_inside(writer, index, self.tensor.shape[axis], self.lanes)
+                self.mask = both(writer, self.mask, inside, self.lanes)
         elif checked:
             self._check_uniform(axis, index)
         return index

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiledsl.passes.gpu_machine import GpuMachine
+from tiledsl.passes.gpu_machine import GpuMachine, architecture_of
 from tiledsl.support.errors import fail
 from tiledsl.support.location import Location
 
@@ -23,5 +23,5 @@ def nvrtc_architecture(
     """
     if machine.capability not in known:
         names = ", ".join(f"sm_{capability}" for capability in sorted(known))
-        fail("nvrtc-arch", location, name=machine.name, version=version, known=names)
-    return machine.name + ("a" if machine.capability >= 90 else "")
+        fail("nvrtc-arch", location, name=architecture_of(machine.name), version=version, known=names)
+    return architecture_of(machine.name) + ("a" if machine.capability >= 90 else "")

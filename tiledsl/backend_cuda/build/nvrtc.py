@@ -19,7 +19,7 @@ from typing import Any, cast
 from tiledsl.backend_cuda.build.architectures import nvrtc_architecture
 from tiledsl.backend_cuda.build.cubin import Cubin, cubin_of
 from tiledsl.backend_cuda.frame.source_map import line_of_ptx, user_location
-from tiledsl.passes.gpu_machine import gpu_machine
+from tiledsl.passes.gpu_machine import architecture_of, gpu_machine
 from tiledsl.support.errors import fail
 from tiledsl.support.location import Location
 
@@ -64,10 +64,10 @@ def compile_cubin(
     result = _compile(source, name, options)
     if not result.succeeded:
         _fail_to_compile(source, name, options, result, locations)
-    cubin = cubin_of(result.code, machine.name, result.log)
+    cubin = cubin_of(result.code, architecture_of(machine.name), result.log)
     if not cubin.kernels:  # a report without any was seen once, on a machine that compiled much at the same time
         result = _compile(source, name, options)
-        cubin = cubin_of(result.code, machine.name, result.log)
+        cubin = cubin_of(result.code, architecture_of(machine.name), result.log)
     return cubin
 
 

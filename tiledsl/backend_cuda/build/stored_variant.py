@@ -16,7 +16,8 @@ from tiledsl.backend_cuda.frame.kernel_code import (
     TensorMapCode,
 )
 from tiledsl.ir.symbolic import dim_from_text
-from tiledsl.passes.gpu.plan import GridPlan, Plan
+from tiledsl.passes.gpu.plan import GridPlan, LibraryPlan, Plan
+from tiledsl.passes.library.library_product import product_from_json, product_to_json
 from tiledsl.passes.manager import Remark
 from tiledsl.runtime.programs.variant_report import TileReport
 from tiledsl.support.location import Location
@@ -34,6 +35,7 @@ def variant_to_json(variant: Variant) -> dict[str, Any]:
         "notes": variant.notes,
         "remarks": [[r.pass_name, r.location.file, r.location.line, r.text] for r in variant.remarks],
         "tiles": [asdict(tile) for tile in variant.tiles],
+        "product": None if variant.product is None else product_to_json(variant.product),
     }
 
 
@@ -45,7 +47,8 @@ def variant_from_json(described: dict[str, Any], code: bytes) -> Variant:
     notes = tuple(described["notes"])
     remarks = tuple(Remark(name, Location(file, line), text) for name, file, line, text in described["remarks"])
     tiles = tuple(TileReport(**tile) for tile in described["tiles"])
-    return Variant(plan_from_json(described["plan"]), source, cubin, described["ir"], notes, remarks, tiles)
+    product = None if described["product"] is None else product_from_json(described["product"])
+    return Variant(plan_from_json(described["plan"]), source, cubin, described["ir"], notes, remarks, tiles, product)
 
 
 def program_to_json(source: CudaSource) -> dict[str, Any]:
@@ -82,7 +85,10 @@ def plan_from_json(described: dict[str, Any]) -> Plan:
         for name in ("blocks", "capacities", "sizes", "divisors")
     }
     numbers = {name: tuple(described[name]) for name in ("alignment", "parts", "packed", "steps", "turned")}
-    return Plan(grids, chained=described["chained"], **numbers, **pairs)
+    call = described["library"]
+    library = None if call is None else LibraryPlan(call["version"], tuple(call["algorithm"]), call["workspace"])
+    flags = {name: described[name] for name in ("chained", "forwarded")}
+    return Plan(grids, **flags, **numbers, **pairs, library=library)
 
 
 def _grid_from_json(*, warps: list[int], copied: list[int], lines: list[int], **others: Any) -> GridPlan:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from tiledsl.backend_cuda.build.cubin import Cubin
 from tiledsl.backend_cuda.frame.kernel_code import CudaSource
 from tiledsl.passes.gpu.plan import Plan
+from tiledsl.passes.library.library_product import LibraryProduct
 from tiledsl.passes.manager import Remark
 from tiledsl.runtime.programs.variant_report import TileReport
 
@@ -26,10 +27,12 @@ class Variant:
     notes: tuple[str, ...]
     remarks: tuple[Remark, ...]
     tiles: tuple[TileReport, ...] = ()
+    product: LibraryProduct | None = None
+    """What a library computes instead of kernels of ours, of which there are none then."""
 
     @property
     def source(self) -> str:
-        """CUDA C."""
+        """CUDA C; of a call of a library what is called."""
         return self.program.text
 
     @property
@@ -38,7 +41,10 @@ class Variant:
 
     @property
     def assembly(self) -> str:
-        """The machine code as text (SASS). Raises TileRuntimeError where nvdisasm is not installed."""
+        """The machine code as text (SASS); of a call of a library, whose code is not read, what is called. Raises
+        TileRuntimeError where nvdisasm is not installed."""
+        if self.product is not None:
+            return self.source
         from tiledsl.backend_cuda.build.disassemble import disassembly  # costs start-up time
 
         return disassembly(self.cubin)

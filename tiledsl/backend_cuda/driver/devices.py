@@ -22,6 +22,8 @@ class Facts:
     multiprocessors: int
     shared_bytes: int
     """The most shared memory that a block may ask for."""
+    memory_bytes_per_second: float
+    """As its memory's clock and the width of its bus have it; 0 where the driver does not say."""
 
     @property
     def words(self) -> str:
@@ -92,6 +94,7 @@ def _facts(handle: Any) -> Facts:
         arch=f"sm_{major}{minor}",
         multiprocessors=ask("MULTIPROCESSOR_COUNT"),
         shared_bytes=ask("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        memory_bytes_per_second=2e3 * ask("MEMORY_CLOCK_RATE") * ask("GLOBAL_MEMORY_BUS_WIDTH") / 8,  # kHz, bits
     )
 
 

@@ -28,7 +28,7 @@ from tiledsl.backend_cuda.driver.streams import (
     wait_for_device,
     wait_for_stream,
 )
-from tiledsl.passes.gpu_machine import machine_of_capability
+from tiledsl.passes.gpu_machine import architecture_of, machine_of_device
 from tiledsl.runtime.programs.device_services import RecordedLaunch
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail
@@ -62,13 +62,14 @@ class CudaServices:
     """`DeviceServices` of the runtime."""
 
     def arch(self, device: int) -> str:
-        return _table_of(device_of(device))
+        return _machine_of(device_of(device))
 
     def at_hand(self, arch: str) -> list[str]:
         found: set[str] = set()
         for facts in devices_at_hand():
             with suppress(TileError):  # code is made for none like it
-                found.update([facts.words] if _table_of(facts) == arch else [])
+                same = architecture_of(_machine_of(facts)) == architecture_of(arch)
+                found.update([facts.words] if same else [])
         return sorted(found)
 
     def allocate(self, size: int, device: int, stream: int) -> AllocatedMemory:
@@ -114,9 +115,10 @@ class CudaServices:
         run_after(device_of(device), stream, earlier)
 
 
-def _table_of(facts: Facts) -> str:
-    """The architecture that code for a device is compiled for."""
-    return machine_of_capability(int(facts.arch.removeprefix("sm_")), caller_location()).name
+def _machine_of(facts: Facts) -> str:
+    """The name of the machine that code for a device is made for."""
+    capability, here = int(facts.arch.removeprefix("sm_")), caller_location()
+    return machine_of_device(capability, facts.multiprocessors, facts.memory_bytes_per_second, here).name
 
 
 def synchronize(device: int | None, stream: int | None) -> None:

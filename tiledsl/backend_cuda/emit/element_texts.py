@@ -63,6 +63,12 @@ def _arange(frame: KernelFrame, op: Any, operands: Sequence[str], slot: Slot, ro
 
 
 def _pad(frame: KernelFrame, op: Any, operands: Sequence[str], slot: Slot, rounded: bool) -> str:
+    inside = inside_text(frame, op, slot)
+    return f"{inside} ? {operands[0]} : {operands[-1]}" if inside else operands[0]
+
+
+def inside_text(frame: KernelFrame, op: Pad, slot: Slot) -> str:
+    """Whether an element is not padding; empty where none is."""
     layout = op.source.layout
     tests: list[str] = []
     for axis, extent in zip(op.axes, op.extents):
@@ -71,8 +77,17 @@ def _pad(frame: KernelFrame, op: Any, operands: Sequence[str], slot: Slot, round
             # neighbours that are inside or outside together share one test
             run = _common_run(layout, axis, frame.program.multiples.of(extent))
             tests.append(_below(frame, layout, axis, slot, run, limit))
-    fill = operands[-1]
-    return f"{' && '.join(tests)} ? {operands[0]} : {fill}" if tests else operands[0]
+    return " && ".join(tests)
+
+
+def are_padded_in_pairs(frame: KernelFrame, op: Pad) -> bool:
+    """Whether every two elements of a word are padding together."""
+    layout = op.source.layout
+    for axis, extent in zip(op.axes, op.extents):
+        run, places = _common_run(layout, axis, frame.program.multiples.of(extent)), slot_table(layout, axis)
+        if any(first // run != second // run for first, second in zip(places[::2], places[1::2])):
+            return False
+    return True
 
 
 def _below(frame: KernelFrame, layout: RegisterLayout, axis: int, slot: Slot, run: int, limit: str) -> str:

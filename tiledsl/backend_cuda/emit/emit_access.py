@@ -25,6 +25,8 @@ from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.tile_ops import Constant, For, Yield
 from tiledsl.ir.types import TensorType
+from tiledsl.passes.analysis.far_blocks import is_far
+from tiledsl.passes.gpu.layouts.linear_indices import linear_index
 
 _BYTES = 16
 """The widest access."""
@@ -61,6 +63,8 @@ class Access:
         self.between = {axis: self._between(axis) for axis in op.checked if self._runs_along(axis)}
         """For checked axes along which the tile runs: the first of its coordinates that is inside of the tensor, and
         how many are. Two comparisons of 64 bits for each element become one of 32."""
+        self.far = [count for axis, (_, count) in self.between.items() if self._is_far(axis)]
+        """Of checked axes along which most blocks lie wholly outside, how many coordinates are inside."""
 
     def _runs_along(self, axis: int) -> bool:
         return self.op.axes[axis] >= 0 and not self.op.indices[axis].shape
@@ -74,6 +78,10 @@ class Access:
         first = frame.once_here("int", "first", f"{limited}(-{start}, {limit})")
         end = f"{limited}({operand_text(size)} - {start}, {limit})"
         return first, frame.once_here("unsigned", "count", f"(unsigned)({end} - {first})")
+
+    def _is_far(self, axis: int) -> bool:
+        assert self.layout is not None
+        return is_far(linear_index(self.op.indices[axis]).constant, self.layout.shape[self.op.axes[axis]])
 
     def _table(self, axis: int) -> tuple[int, ...]:
         assert self.layout is not None
@@ -176,20 +184,31 @@ def emit_load(frame: KernelFrame, op: gpu.Load) -> None:
     if op.repeat > 1:
         _load_repeated(frame, op, layout)
         return
-    verb = _verb_of_load(frame, op)
     step = op.vector
     access = Access(frame, op, layout, step)
     target = frame.new_registers(of_program(op.result.name or f"{op.tensor.name}_tile"), dtype, layout.slots)
     frame.values[op.result] = target
     _keep_in_pieces(frame, op, target, step)
+    if not access.far:
+        _load_slots(frame, op, access, target)
+        return
+    with frame.block(f"if ({' && '.join(f'{count} != 0' for count in access.far)})"):
+        _load_slots(frame, op, access, target)
+    with frame.block("else"):
+        _load_slots(frame, op, access, target, nowhere="false")
+
+
+def _load_slots(frame: KernelFrame, op: gpu.Load, access: Access, target: Registers, nowhere: str = "") -> None:
+    """Reads what a thread has of a tile; `nowhere`: the condition of all its elements, if it is one."""
+    verb, step, dtype = _verb_of_load(frame, op), op.vector, op.result.dtype
     fill = "0" if op.other is None else frame.scalar(op.other)
-    with frame.unrolled("v", layout.slots // step) as number:
+    with frame.unrolled("v", op.result.layout.slots // step) as number:
         slot = first_slot(number, step)
-        inside = access.inside(number, slot, str(step - 1 if op.ragged else 0))
+        inside = nowhere or access.inside(number, slot, str(step - 1 if op.ragged else 0))
         for offset in pieces_of_access(step, dtype):
             here, address = plus(slot, offset), plus(access.address(number, slot), offset)
             _read(frame, verb, target, here, min(step, _BYTES // dtype.bytes), address, inside, fill)
-        if op.ragged and inside:
+        if op.ragged and inside and not nowhere:
             with tail(frame, access, number, slot, inside) as (here, address, one):
                 _read(frame, verb, target, here, 1, address, one, fill)
 

@@ -17,6 +17,7 @@ from tiledsl.ir.gpu.async_ops import MbarrierWait, Wgmma
 from tiledsl.ir.gpu.gpu_ops import Copy, Load
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.tile_ops import For, If, Map, While
+from tiledsl.passes.analysis.early_loads import depends_on
 from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS
 
@@ -26,6 +27,11 @@ STREAMED_WORDS = 64
 """Registers that the reads of all these rounds may fill."""
 STREAMED_COST = 8
 """What may be computed in such a round, for each element: with more of it, memory is not what the loop waits for."""
+COMPUTED = 4
+"""Rounds that a loop makes at a time which computes alone."""
+COMPUTED_COST = 64
+"""What is computed in all these rounds: the 7 instructions of a round that count it and move what it carries are no
+more than that of a tenth."""
 BodyEmitter = Callable[[KernelFrame, Block], None]
 Variable: TypeAlias = Union[Scalar, Registers, View]
 """Of what a loop or branch carries; a view of what loads read once for several slots."""
@@ -86,12 +92,22 @@ def _is_made_behind(frame: KernelFrame, value: Value) -> bool:
 
 def _together(op: For) -> int:
     """How many rounds of a long loop are written out: more than one where all they do is to read memory and compute, so
-    that the reads of all of them are under way at once."""
+    that the reads of all of them are under way at once; or where they compute so little that counting them, and moving
+    what they carry, takes as long."""
     plain = all(inner.effect in ("pure", "read", "terminator") and not inner.bodies for inner in op.body.ops)
     words = _words(op.body.ops)
     maps = [inner for inner in op.body.ops if isinstance(inner, Map) and inner.result.shape]
-    cheap = sum(SCALAR_FUNCTIONS[inner.fn].cost for inner in maps) <= STREAMED_COST
+    cost = sum(SCALAR_FUNCTIONS[inner.fn].cost for inner in maps)
+    if plain and maps and not any(inner.effect == "read" and _moves(op, inner) for inner in op.body.ops):
+        computed = sum(SCALAR_FUNCTIONS[inner.fn].cost * inner.result.layout.slots for inner in maps)
+        return max(1, min(COMPUTED, COMPUTED_COST // computed))
+    cheap = cost <= STREAMED_COST
     return max(1, min(STREAMED, STREAMED_WORDS // words)) if words and plain and cheap else 1
+
+
+def _moves(loop: For, op: Op) -> bool:
+    """Whether an op of the loop's body depends on the turn. What does not is done before the loop."""
+    return any(depends_on(op, argument) for argument in loop.body.arguments)
 
 
 def _words(some: Iterable[Op]) -> int:

@@ -17,10 +17,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
-from tiledsl.backend_cuda.emit.element_texts import ELEMENTWISE, SHAPE_OPS, scalar_text
+from tiledsl.backend_cuda.emit.element_texts import (
+    ELEMENTWISE,
+    SHAPE_OPS,
+    are_padded_in_pairs,
+    inside_text,
+    scalar_text,
+)
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program
 from tiledsl.backend_cuda.functions.casts import pack
+from tiledsl.backend_cuda.functions.index_text import is_sum, operand_text, table_text
 from tiledsl.backend_cuda.functions.scalars import bare
 from tiledsl.backend_cuda.functions.storage import (
     Registers,
@@ -34,12 +41,13 @@ from tiledsl.backend_cuda.functions.storage import (
 )
 from tiledsl.backend_cuda.values.nibble_places import bytes_of, nibble_places, nibbles_of
 from tiledsl.backend_cuda.values.one_plus import FUNCTIONS, log_of_one_plus, one_plus
+from tiledsl.backend_cuda.values.pairs_of_halves import Pairs
 from tiledsl.backend_cuda.values.rolled_groups import Places, Rounds, rounds_of
 from tiledsl.backend_cuda.values.view_tables import view_table
 from tiledsl.backend_cuda.values.written_again import held_words, light_values
 from tiledsl.ir.core import Block, Op, Value
-from tiledsl.ir.dtypes import is_narrow_float
-from tiledsl.ir.gpu.gpu_ops import Convert, Slice
+from tiledsl.ir.dtypes import f16, is_narrow_float
+from tiledsl.ir.gpu.gpu_ops import Convert, Pad, Slice
 from tiledsl.ir.layouts.conversions import convert_plan
 from tiledsl.ir.tile_ops import Broadcast, Cast, Map, Reshape, Transpose
 
@@ -233,6 +241,8 @@ class _GroupWriter:
                 self.read_inside.add(op.result)
         self.elements: dict[Value, _Element] = {}
         self.parts: dict[Value, str] = {}
+        self.pairs: dict[Value, Callable[[str], str]] = {}
+        """Tiles whose words are computed whole, by the number of a word."""
         # what 1 is added to: the sum is a function of its operand, so that it need not be written itself
         sums = {op: one_plus(op) for op in group.ops if op.result in frame.coarse}
         one_plus_of = {op: function for op, function in sums.items() if function is not None and function in inside}
@@ -262,10 +272,36 @@ class _GroupWriter:
         group, kept = self.group, dict(self.kept)
         rounds = rounds_of(frame, group.ops, group.slots, kept.values(), self.resolved, self.waiting)
         if rounds is None:
+            self._find_pairs()
             self._write_slots(group.slots)
         else:
             self._write_rounds(rounds)
         frame.values.update(kept)
+
+    def _find_pairs(self) -> None:
+        """Tiles of f16 that are computed two elements at a time: then what only they are computed of is not written."""
+        group, inside = self.group, set(self.group.ops)
+        if group.slots % 2:
+            return
+        pairs = Pairs(self.frame, inside, group.slots, self.nibbles, self.resolved, self._pad_test)
+        dropped = set[Op]()
+        for op in group.ops:
+            if op.result in self.kept and op.result not in self.read_inside and op.result.dtype == f16:
+                pairs.seen.clear()
+                text = pairs.of(op.result)
+                if text is not None and len(pairs.seen) > 1:
+                    self.pairs[op.result] = text
+                    dropped |= pairs.seen
+        for op in reversed(group.ops):
+            unread = op.result not in self.kept or op.result in self.pairs
+            if op in dropped and unread and all(user in self.left_out for user in used_by(op.result) if user in inside):
+                self.left_out.add(op)
+
+    def _pad_test(self, op: Pad) -> Callable[[str], str] | None:
+        frame = self.frame
+        if not are_padded_in_pairs(frame, op):
+            return None
+        return lambda word: inside_text(frame, op, Slot(f"2 * {word}" if not word.isdigit() else str(2 * int(word))))
 
     def _write_rounds(self, rounds: Rounds) -> None:
         """A loop that runs, in which registers move (see `rolled_groups.py`)."""
@@ -297,12 +333,14 @@ class _GroupWriter:
         frame = self.frame
         packed = {value: registers for value, registers in self.kept.items() if registers.per_word > 1}
         for value, registers in packed.items():
+            if value in self.pairs:
+                continue
             name = frame.names.fresh(of_program(registers.name, "part"))
             frame.line(f"{frame.c_type(value.dtype)} {name}[{slot.per_word}]{' = {}' if self._ragged else ''};")
             self.parts[value] = name
         if count == 1:
             self._write_ops(Slot("0", slot.per_word, "0", "0"))
-        else:
+        elif any(op not in self.left_out for op in self.group.ops):
             with frame.unrolled("i", count) as position:
                 index = frame.define("int", "slot", f"{slot.per_word} * {slot.word} + {position}")
                 here = Slot(index, slot.per_word, slot.word, position)
@@ -322,8 +360,11 @@ class _GroupWriter:
         """The words of one kept value; an element may be narrower than the widest of the group."""
         per = registers.per_word
         for word in range(min(slot.per_word // per, registers.words)):
-            elements = [f"{self.parts[value]}[{word * per + i}]" for i in range(per)]
             index = slot.word if slot.per_word == per else f"{slot.per_word // per} * {slot.word} + {word}"
+            if value in self.pairs:
+                self.frame.line(f"{registers.name}[{index}] = {self.pairs[value](index)};")
+                continue
+            elements = [f"{self.parts[value]}[{word * per + i}]" for i in range(per)]
             text = pack(elements, value.dtype, self.frame.preamble)
             self.frame.line(f"{registers.name}[{index}] = {text};")
 
@@ -425,6 +466,11 @@ def copied(frame: KernelFrame, value: Value, source: Storage, wanted: str = "") 
             frame.line(f"{registers.name}[{s}] = {source.name}[{s}];")
         return registers
     per = registers.per_word
+    if per > 1 and isinstance(source, View) and source.words and is_sum(source.words):
+        with frame.unrolled("s", registers.words) as s:
+            word = table_text(source.words, operand_text(s))
+            frame.line(f"{registers.name}[{s}] = {source.source.name}[{word}];")
+        return registers
     with frame.unrolled("s", registers.words) as s:
         if per == 1:
             text = element_text(source, Slot(s), frame.preamble)

@@ -13,14 +13,15 @@ from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program
 from tiledsl.backend_cuda.frame.shared_address import SharedAddresses, ThreadPart, is_sum_of_digits
 from tiledsl.backend_cuda.functions import lane_functions, matrix_functions, shared_functions
-from tiledsl.backend_cuda.functions.casts import bits, from_bits
-from tiledsl.backend_cuda.functions.index_text import sum_text, table_text
+from tiledsl.backend_cuda.functions.atomics import atomic
+from tiledsl.backend_cuda.functions.casts import bits, cast, from_bits
+from tiledsl.backend_cuda.functions.index_text import operand_text, sum_text, table_text
 from tiledsl.backend_cuda.functions.matrix_functions import wait_function
 from tiledsl.backend_cuda.functions.memory_functions import vector_name
 from tiledsl.backend_cuda.functions.scalars import c_type
 from tiledsl.backend_cuda.functions.storage import Registers, Scalar, SharedMemory, Slot, element_text
 from tiledsl.ir.core import Value
-from tiledsl.ir.dtypes import bool_
+from tiledsl.ir.dtypes import bool_, i64
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.gpu.access_rules import layout_in_buffer
 from tiledsl.ir.layouts.buffer_layout import SharedLayout
@@ -253,6 +254,20 @@ def _write_vector(frame: KernelFrame, source: Registers, slot: str, count: int, 
         words = min(count - offset, 16 // dtype.bytes) // per
         name = frame.use(f"write_shared_{vector_name(source.element_type, words)}")
         frame.line(f"{name}({plus(pointer, offset * dtype.bytes)}, {source.pointer(plus(slot, offset))});")
+
+
+def emit_combine(frame: KernelFrame, op: gpu.Combine) -> None:
+    dtype, layout = op.value.dtype, op.value.layout
+    (size,) = op.buffer.shape
+    first = frame.is_first(layout, of_block=True)
+    source, place = frame.storage(op.value), frame.storage(op.index)
+    table = f"reinterpret_cast<{c_type(dtype)}*>({frame.shared(op.buffer).text()})"
+    with frame.unrolled("s", layout.slots) as slot:
+        at = cast(element_text(place, Slot(slot), frame.preamble), op.index.dtype, i64, frame.preamble)
+        inside = joined(first, f"{frame.use('is_within')}({at}, {size})")
+        value = element_text(source, Slot(slot), frame.preamble)
+        call = atomic(op.fn, dtype, f"({table} + {operand_text(at)})", value, frame.preamble)
+        frame.line(f"if ({inside}) {call};")
 
 
 # Matrices

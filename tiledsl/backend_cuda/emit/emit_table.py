@@ -46,6 +46,7 @@ EMITTERS: dict[type[Op], Emitter] = {
     gpu.Barrier: emit_shared.emit_barrier,
     gpu.Read: emit_shared.emit_read,
     gpu.Write: emit_shared.emit_write,
+    gpu.Combine: emit_shared.emit_combine,
     gpu.Mma: emit_mma.emit_mma,
     async_ops.Role: lambda frame, op: emit_roles.emit_role(frame, op, emit_block),
     async_ops.NamedBarrier: emit_roles.emit_named_barrier,

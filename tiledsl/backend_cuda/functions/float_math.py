@@ -27,6 +27,7 @@ _define_instruction("exp2_approx", "2 to the x; 2 units off at most", "ex2.appro
 _define_instruction("tanh_approx", "tanh of x; 2**-11 off at most, relatively", "tanh.approx.f32")
 _define_instruction("log2_approx", "log2 of x; 2**-22 off at most, relatively where that is more", "lg2.approx.ftz.f32")
 _define_instruction("reciprocal_approx", "1 / x; 1 unit off at most", "rcp.approx.ftz.f32")
+_define_instruction("rsqrt_approx", "1 over the square root of x; 2 units off at most", "rsqrt.approx.ftz.f32")
 _define_instruction("sqrt_approx", "the square root of x; 1 unit off at most", "sqrt.approx.f32")
 define(
     "div_approx",
@@ -53,6 +54,13 @@ define(
 )
 
 define(
+    "float_bits",
+    "the bits of x as a number",
+    """unsigned float_bits(float x) {
+    return __float_as_uint(x);
+}""",
+)
+define(
     "sigmoid2",
     "1 / (1 + 2**-x); 2**-22 off at most, and 4 units",
     """float sigmoid2(float x) {
@@ -60,8 +68,32 @@ define(
 }""",
 )
 
-# Accurate functions
+# Accurate functions, without branches: those of CUDA call a function for what is 0, tiny or huge, whoever of a warp has
+# such a number, and keep what is computed of one element apart from what is computed of the next
 
+define(
+    "div_f32",
+    "a / b; rounded once where a is above 2**-100, or 0, else 4 units off at most",
+    """float div_f32(float a, float b) {
+    float size = fabsf(b), scale = size < 1.3552527e-20f ? 4.611686e18f : size > 7.3786976e19f ? 2.1684043e-19f : 1.0f;
+    float divisor = b * scale, scaled = a * scale, rough = reciprocal_approx(divisor);
+    float inverse = fmaf(fmaf(-divisor, rough, 1.0f), rough, rough), first = scaled * rough;
+    float second = fmaf(fmaf(-divisor, first, scaled), inverse, first);
+    float quotient = fmaf(fmaf(-divisor, second, scaled), inverse, second);
+    return quotient == quotient && first != 0.0f ? quotient : first;  // what is infinite or 0 has no residue
+}""",
+)
+define(
+    "sqrt_f32",
+    "the square root of x, rounded once",
+    """float sqrt_f32(float x) {
+    bool small = x < 1.2621775e-29f;
+    float scaled = small ? x * 1.8446744e19f : x, inverse = rsqrt_approx(scaled), root = scaled * inverse;
+    root = fmaf(fmaf(-root, root, scaled), 0.5f * inverse, root);
+    root = small ? root * 2.3283064e-10f : root;
+    return x == 0.0f || x == __uint_as_float(0x7f800000u) ? x : root;
+}""",
+)
 define(
     "div_by_repeated",
     "a / b, where many a have one b; rounded once where a and the result have usual sizes, else 2 units off at most",

@@ -59,6 +59,15 @@ def table_text(table: Sequence[int], variable: str) -> str:
     return " + ".join(reversed(terms)) or "0"
 
 
+def is_sum(table: Sequence[int]) -> bool:
+    """Whether a table can be written so."""
+    try:
+        table_text(table, "w")
+    except ValueError:
+        return False
+    return True
+
+
 def _run(table: Sequence[int], step: int) -> int:
     """The size of the innermost digit, which counts in `step`s: the largest that fits all of the table.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tiledsl.backend_cuda.functions.preamble import define
 from tiledsl.ir.dtypes import DType, f16, f32, f64, i32
-from tiledsl.ir.gpu.matrix_instructions import INSTRUCTIONS, MatrixInstruction
+from tiledsl.ir.gpu.matrix_instructions import INSTRUCTIONS, MatrixInstruction, single_of
 
 COPIES: dict[str, tuple[int, str]] = {
     "16": (16, "cp.async.cg.shared.global.L2::128B"),
@@ -85,6 +85,33 @@ def words_of(dtype: DType, slots: int) -> int:
     return slots if dtype.bits >= 32 else slots * dtype.bits // 32
 
 
+def _define_products_of_runs(instruction: MatrixInstruction) -> None:
+    """One instruction after the other, of the next words of each row and of each column."""
+    a, b, accumulator = instruction.a, instruction.b, instruction.accumulator
+    assert a is not None
+    assert b is not None
+    assert accumulator is not None
+    single = single_of(instruction)
+    computed, read = ("b", "a") if instruction.turned else ("a", "b")
+    words = words_of(b, single.b_fragment.slots)
+    row = words * instruction.parts
+    operand = "float" if a == f32 else "unsigned"
+    type_, _ = _LETTERS[accumulator]
+    lines: list[str] = []
+    for first in range(0, row, words):
+        taken = ", ".join(f"{computed}[{first + word}], {computed}[{first + word + row}]" for word in range(words))
+        call = f"{product_function(single)}(acc, words, {read} + {first});"
+        lines.append(f"    {{ const {operand} words[] = {{{taken}}}; {call} }}")
+    define(
+        product_function(instruction),
+        f"acc += a b: {instruction.m} x {instruction.n} x {instruction.k}, by a warp whose lanes have runs along K",
+        f"void {product_function(instruction)}({type_}* acc, const {operand}* a, const {operand}* b) {{\n"
+        + "\n".join(lines)
+        + "\n}",
+        since=instruction.capability,
+    )
+
+
 def _define_product(instruction: MatrixInstruction) -> None:
     a, b, accumulator = instruction.a, instruction.b, instruction.accumulator
     assert a is not None
@@ -124,5 +151,7 @@ define(
 }""",
 )
 for _instruction_row in INSTRUCTIONS.values():
-    if not _instruction_row.is_fma:
+    if _instruction_row.parts > 1:
+        _define_products_of_runs(_instruction_row)
+    elif not _instruction_row.is_fma:
         _define_product(_instruction_row)

@@ -12,7 +12,7 @@ Largest errors in units of the last place (all else is exact or rounded once):
 | sigmoid | 4 | 1 |
 | sigmoid2 | 4 | |
 | pow | 4 | 1 |
-| div, sqrt | 0.5; 2 where an f32 below 2**-100 is divided by what many share | 1 |
+| div, sqrt | 0.5; 4 where an f32 below 2**-100 is divided | 1 |
 
 An f32 of which nothing is made but narrower floats is computed as precisely as those are (see `coarse_values.py`).
 """
@@ -45,7 +45,11 @@ ROWS: dict[str, dict[str, str]] = {
     "sub": _operator("-", "sub"),
     "mul": _operator("*", "mul"),
     "div": _row(
-        float="({0} / {1})", f16="__fdividef({0}, {1})", bf16="div_approx({0}, {1})", coarse="div_approx({0}, {1})"
+        float="div_f32({0}, {1})",
+        f64="({0} / {1})",
+        f16="__fdividef({0}, {1})",
+        bf16="div_approx({0}, {1})",
+        coarse="div_approx({0}, {1})",
     ),
     "floordiv": _row("floordiv_SUFFIX({0}, {1})"),
     "mod": _row("mod_SUFFIX({0}, {1})"),
@@ -59,7 +63,7 @@ ROWS: dict[str, dict[str, str]] = {
     "exp2": _row(float="exp2_approx({0})", f64="exp2({0})"),
     "log": _row(float="logf({0})", f64="log({0})", short="__logf({0})"),
     "log2": _row(float="log2f({0})", f64="log2({0})", short="__log2f({0})"),
-    "sqrt": _row(float="sqrtf({0})", f64="sqrt({0})", short="sqrt_approx({0})", coarse="sqrt_approx({0})"),
+    "sqrt": _row(float="sqrt_f32({0})", f64="sqrt({0})", short="sqrt_approx({0})", coarse="sqrt_approx({0})"),
     "rsqrt": _row(float="rsqrtf({0})", f64="rsqrt({0})"),
     "tanh": _row(float="tanhf({0})", f64="tanh({0})", bf16="tanh_approx({0})", coarse_bf16="tanh_approx({0})"),
     "sigmoid": _row(float="sigmoid_SUFFIX({0})", short="sigmoid_approx({0})", coarse="sigmoid_approx({0})"),
@@ -83,6 +87,7 @@ ROWS: dict[str, dict[str, str]] = {
     "shl": _row("shl_SUFFIX({0}, {1})"),
     "shr": _row("shr_SUFFIX({0}, {1})"),
     "nibble": _row("nibble_SUFFIX({0}, {1})"),
+    "float_bits": _row(float="float_bits({0})"),
     "where": _row("({0} ? {1} : {2})"),
     "plane_1": _row(float="plane_1({0})"),
     "plane_2": _row(float="plane_2({0})"),
@@ -115,7 +120,7 @@ def scalar_function(
         operands = [enclosed(operand) for operand in operands]
     preamble.use_called(template)
     result = template.format(*operands)
-    if SCALAR_FUNCTIONS[fn].gives_bool or dtype == bool_ or register_dtype(dtype) == dtype:
+    if SCALAR_FUNCTIONS[fn].result(dtype) != dtype or dtype == bool_ or register_dtype(dtype) == dtype:
         return result
     if is_narrow_float(dtype):
         return result if fn in _KEEPS_FLOATS or not rounded else f"{preamble.use(f'round_{dtype}')}({result})"

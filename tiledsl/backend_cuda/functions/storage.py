@@ -89,6 +89,21 @@ class View:
     source: Registers
     table: tuple[int, ...]
 
+    @property
+    def words(self) -> tuple[int, ...]:
+        """Where the tile is whole words of the other, as they are, which ones; else none."""
+        return whole_words(self.table, self.source.per_word)
+
+
+def whole_words(table: Sequence[int], per: int) -> tuple[int, ...]:
+    """Which words slots are that are whole ones of `per` slots each, as they are; none for others.
+
+    >>> whole_words([4, 5, 0, 1], 2), whole_words([4, 4, 0, 1], 2)
+    ((2, 0), ())
+    """
+    words = tuple(first // per for first in table[::per])
+    return words if list(table) == [word * per + i for word in words for i in range(per)] else ()
+
 
 @dataclass(frozen=True)
 class SharedMemory:

@@ -22,7 +22,11 @@ def add_audit_command(commands: argparse._SubParsersAction[argparse.ArgumentPars
     every = "one argument, in order: f32[4096,512], int, float; of a file for all, or for the kernel that is named"
     add_specs(parser, every, "[KERNEL:]SPEC")
     add_constants(parser)
-    parser.add_argument("--arch", default="sm_90", help="a GPU's architecture, which needs no GPU, or cpu")
+    parser.add_argument(
+        "--arch",
+        default="sm_90",
+        help="a GPU's architecture, which needs no GPU (sm_90: an H200; sm_90:132x3350: an H100), or cpu",
+    )
     add_json(parser)
     parser.set_defaults(run=_audit)
 

@@ -41,6 +41,9 @@ def add_tune_command(commands: argparse._SubParsersAction[argparse.ArgumentParse
     parser.add_argument(
         "--resume", action="store_true", help="go on with a database that has to be there; what it has is not measured"
     )
+    parser.add_argument(
+        "--libraries", action="store_true", help="try calls of cuBLASLt too, on GPUs: `pip install tiledsl[library]`"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the arguments")
     parser.add_argument("--html", metavar="FILE", help="a page about all searches of the database, when it is done")
     add_json(parser)
@@ -64,7 +67,8 @@ def _tune(options: argparse.Namespace) -> int:
         with table:
             report = tune(
                 model, *arguments,
-                seconds=options.seconds, trials=options.trials, database=options.db, listener=table, **named,
+                seconds=options.seconds, trials=options.trials, database=options.db, listener=table,
+                libraries=options.libraries, **named,
             )  # fmt: skip
     except KeyboardInterrupt:
         text = "interrupted: what was measured is kept, and the next search goes on from there"

@@ -193,7 +193,7 @@ SCALAR_WORDS: dict[Callable[..., Any], str] = {
     language.rsqrt: "rsqrt", language.tanh: "tanh", language.sigmoid: "sigmoid", language.erf: "erf",
     language.sin: "sin", language.cos: "cos", language.pow: "pow", language.minimum: "minimum",
     language.maximum: "maximum", language.fma: "fma", language.abs: "abs",
-    language.nibble: "nibble",
+    language.nibble: "nibble", language.float_bits: "float_bits",
 }  # fmt: skip
 """Words that are one scalar function."""
 

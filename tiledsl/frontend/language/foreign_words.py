@@ -13,7 +13,24 @@ def _by_word(rows: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {word: advice for words, advice in rows for word in words.split()}
 
 
+_OPS = """
+    linear grouped_linear route dispatch combine quantised_linear quantise dequantise pack unpack attention rnn lstm
+    gru fft rfft irfft conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d max_pool1d max_pool2d
+    max_pool3d avg_pool1d avg_pool2d avg_pool3d lp_pool adaptive_avg_pool adaptive_max_pool fold unfold resize
+    interpolate grid_sample affine_grid pixel_shuffle pixel_unshuffle channel_shuffle log_softmax softmin layer_norm
+    rms_norm batch_norm batch_norm_training group_norm instance_norm lp_normalize local_response_norm cross_entropy
+    nll_loss mse_loss l1_loss smooth_l1_loss huber_loss bce_loss bce_with_logits_loss kl_div relu6 leaky_relu prelu
+    elu selu celu mish logsigmoid hardsigmoid hardswish hardshrink softshrink tanhshrink softplus softsign threshold
+    glu swiglu embedding rotary_embedding unstack diagonal diag_embed one_hot gather_nd index scatter_nd index_put
+    cummax cummin logcumsumexp top_k bucketize
+"""
+"""Words of `tiledsl.ops` that the language does not have."""
+
 _FUNCTIONS = [
+    (
+        "inv solve det slogdet cholesky qr svd eigh eigvalsh lstsq pinv matrix_rank",
+        "compute it before the kernel, and pass the result as an argument",
+    ),
     (
         "concatenate cat hstack vstack column_stack append",
         "write `tile.concat((a, b), axis)` in a formula; in tile form, store to parts of one tensor",
@@ -262,7 +279,7 @@ _ARGUMENTS = [
     ("casting", "convert first: `x.to(dtype)`"),
 ]
 
-FUNCTIONS = _by_word(_FUNCTIONS)
+FUNCTIONS = {word: f"write `ops.{word}` in a formula" for word in _OPS.split()} | _by_word(_FUNCTIONS)
 """Functions, of whichever module."""
 METHODS = _by_word(_METHODS)
 """Attributes and methods of tensors and tiles. What is not here may be among the functions."""

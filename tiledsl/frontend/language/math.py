@@ -185,6 +185,12 @@ def nibble(x: TileLike, i: TileLike) -> Tile:
 
 
 @word
+def float_bits(x: TileLike) -> Tile:
+    """The 32 bits of an f32 as a u32: sign, exponent, mantissa. Of NaN those of some NaN. *f32*"""
+    kernel_only("float_bits", "x.view(numpy.uint32)")
+
+
+@word
 def cast(x: TileLike, dtype: DType) -> Tile:
     """`x` converted to `dtype`, as `x.to(dtype)`: floats round to nearest even, floats to ints truncate."""
     kernel_only("cast", "astype")

@@ -78,6 +78,10 @@ def working_dtype(fn: str, strength: Strength) -> tuple[str, Strength] | None:
     dtype, weak = strength.dtype, strength.weak
     if fn in ("floor", "ceil", "round"):
         pass
+    elif (only := SCALAR_FUNCTIONS[fn].only) is not None and weak:
+        return fn, Strength(only, weak=False)
+    elif only is not None:
+        pass
     elif fn == "div" and not dtype.is_float:
         return fn, Strength(f64, weak)
     elif SCALAR_FUNCTIONS[fn].domain == "float":

@@ -149,7 +149,7 @@ class TensorSteps:
         values = [coerce(self.trace, x, dtype) for x, dtype in zip(operands, dtypes)]
         values = [broadcast(self.trace, value, shape) for value in values]
         return self.trace.tensor(
-            self.trace.emit(Map, fn=fn, inputs=values), weak and not SCALAR_FUNCTIONS[fn].gives_bool
+            self.trace.emit(Map, fn=fn, inputs=values), weak and SCALAR_FUNCTIONS[fn].result(dtypes[-1]) == dtypes[-1]
         )
 
     def reduce(self, fn: str, x: Any, axes: Sequence[int], keepdims: bool, weak: bool = False) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -15,10 +14,10 @@ from tiledsl.api.graphs.trace_and_fuse import trace
 from tiledsl.frontend.language.values import TensorSpec
 from tiledsl.frontend.trace.array_types import array_dtype
 from tiledsl.frontend.trace.trace import identifier
-from tiledsl.importers.torch.node_locations import described, location_of
+from tiledsl.importers.torch.export_model import exported, taken_apart
+from tiledsl.importers.torch.refusals import refuse_changes, refuse_missing, refuse_unknown_values
 from tiledsl.importers.torch.run_nodes import Held, NodeRun, formula_of, key_of, missing
 from tiledsl.support.caller import caller_location
-from tiledsl.support.errors import fail, make_error
 
 
 def from_torch(model: Any, /, *example: Any, dynamic_shapes: Any = None, **named: Any) -> Graph:
@@ -31,26 +30,18 @@ def from_torch(model: Any, /, *example: Any, dynamic_shapes: Any = None, **named
 
     >>> graph = tiledsl.from_torch(model.eval(), torch.zeros(1, 3, 224, 224))
 
-    Raises TileUnsupportedError, with the module and the line, for operators that have no formula and for what changes
-    a buffer or an argument; TileTypeError where the model cannot take the one tuple that is its argument; other errors
-    of `torch.export` as they are.
+    Raises TileUnsupportedError, at the model's line, for operators that have no formula, for what changes a buffer or
+    an argument, and for what is decided by values of tensors; TileTypeError for arguments, results and dynamic shapes
+    that no graph can have; TileRuntimeError for what the model itself raises.
     """
     module = model if isinstance(model, torch.nn.Module) else _Function(model)
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # PyTorch's, of itself
-        try:
-            program = export.export(module, example, named, dynamic_shapes=dynamic_shapes, strict=False)
-        except Exception as error:
-            _refuse_one_tuple(_name(model), example, error)
-            raise
-        if not _is_written(program):
-            program = program.run_decompositions(_decompositions())
-    _refuse_changes(program, _name(model))
+    program = exported(_name(model), module, example, named, dynamic_shapes)
+    refuse_unknown_values(_name(model), program)
+    if not _is_written(program):
+        program = taken_apart(_name(model), program, _decompositions())
+    refuse_changes(_name(model), program)
     nodes = [node for node in program.graph.nodes if node.op in ("call_function", "get_attr")]
-    unknown = missing(nodes)
-    if unknown:
-        names = ", ".join(dict.fromkeys(described(node) for node in unknown))
-        fail("torch-operators", location_of(unknown[0]) or caller_location(), model=_name(model), names=names)
+    refuse_missing(_name(model), nodes)
     names = _arguments(model, example, named)
     shapes: Any = dynamic_shapes or {}
     said = cast("Mapping[str, Any]", shapes if isinstance(shapes, Mapping) else dict(zip(names, shapes)))
@@ -58,26 +49,30 @@ def from_torch(model: Any, /, *example: Any, dynamic_shapes: Any = None, **named
     return trace(_formula(model, program, nodes, names, (example, named)), *specs)
 
 
-def _refuse_one_tuple(model: str, example: Sequence[Any], error: Exception) -> None:
-    """Raises TileTypeError if a model was given all its arguments as one tuple or list, as `torch.export` has them."""
-    if len(example) != 1 or not isinstance(example[0], (tuple, list)):
-        return
-    parts = cast("Sequence[object]", example[0])
-    kind, (reason, *_) = type(parts).__name__, str(error).splitlines() or [type(error).__name__]
-    place, count = caller_location(), len(parts)
-    raise make_error("torch-example", place, model=model, kind=kind, count=count, reason=reason) from error
-
-
 class _Function(torch.nn.Module):
     """A function as a module."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         torch.nn.Module.__init__(self)
-        self.forward = function
+
+        def forward(*args: Any, **named: Any) -> Any:
+            return function(*args, **named)
+
+        self.forward: Callable[..., Any] = function if _tells_arguments(function) else forward
+
+
+def _tells_arguments(function: Callable[..., Any]) -> bool:
+    """Whether Python knows the arguments of a function: of some that PyTorch has in C++ it does not."""
+    try:
+        inspect.signature(function)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _name(model: Any) -> str:
-    return identifier(getattr(model, "__name__", type(model).__name__))
+    name = getattr(model, "__name__", type(model).__name__)
+    return "graph" if name == "<lambda>" else identifier(name)
 
 
 def _is_written(program: Any) -> bool:
@@ -101,16 +96,6 @@ def _decompositions() -> Any:
         if formula_of(operator) is not None:
             del table[operator]
     return table
-
-
-def _refuse_changes(program: Any, name: str) -> None:
-    """Raises TileUnsupportedError if the model changes what it was given."""
-    changed = [
-        *program.graph_signature.buffers_to_mutate.values(),
-        *program.graph_signature.user_inputs_to_mutate.values(),
-    ]
-    if changed:
-        fail("torch-changes", caller_location(), model=name, names=", ".join(changed))
 
 
 def _arguments(model: Any, example: Sequence[Any], named: Mapping[str, Any]) -> list[str]:
@@ -139,16 +124,19 @@ def _formula(
 ) -> Callable[..., Any]:
     """A function of the arguments that were given, which runs the nodes."""
     example, named = arguments
+    called = caller_location()
+    returned = export.graph_signature.OutputKind.USER_OUTPUT
 
     def formula(*values: Any) -> Any:
         given = dict(zip(names, values))
         kwargs = {name: given[name] for name in named}
         leaves, _ = torch.utils._pytree.tree_flatten((tuple(values[: len(example)]), kwargs))
-        run = NodeRun()
+        run = NodeRun(called)
         run.values |= dict(zip(_placeholders(program), _inputs(program, leaves)))
         run.run(nodes)
         results = run.read(next(node for node in program.graph.nodes if node.op == "output").args[0])
-        return torch.utils._pytree.tree_unflatten(results, program.call_spec.out_spec)
+        kept = [r for r, spec in zip(results, program.graph_signature.output_specs) if spec.kind == returned]
+        return torch.utils._pytree.tree_unflatten(kept, program.call_spec.out_spec)
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     signature = inspect.Signature([inspect.Parameter(identifier(name), kind) for name in names])

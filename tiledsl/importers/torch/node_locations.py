@@ -5,15 +5,14 @@ from __future__ import annotations
 import linecache
 import re
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from tiledsl.importers.torch.user_lines import is_users
 from tiledsl.support.location import Location
 
-_FRAME = re.compile(r'^\s*File "(.+)", line (\d+), in ', re.MULTILINE)
-_TORCH = str(Path(torch.__file__).parent)
+_FRAME = re.compile(r'^\s*File "(.+)", line (\d+), in .*?(?:, columns (\d+)-(\d+))?$', re.MULTILINE)
 
 
 def location_of(node: Any) -> Location | None:
@@ -24,11 +23,12 @@ def location_of(node: Any) -> Location | None:
 @lru_cache(maxsize=4096)
 def _location(trace: str) -> Location | None:
     found: Location | None = None
-    for file, line in _FRAME.findall(trace):
-        if not file.startswith((_TORCH, "<")):
+    for file, line, first, last in _FRAME.findall(trace):
+        if is_users(file):
             text = linecache.getline(file, int(line)).rstrip()
             indent = len(text) - len(text.lstrip())
-            found = Location(file, int(line), indent + 1, int(line), max(len(text), indent + 1) + 1, found)
+            start, end = int(first or indent + 1), int(last or max(len(text), indent + 1) + 1)
+            found = Location(file, int(line), start, int(line), end, found)
     return found
 
 

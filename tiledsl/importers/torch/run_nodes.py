@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import torch
 
+from tiledsl import tile
 from tiledsl.frontend.language.active_trace import ACTIVE
 from tiledsl.frontend.trace.array_types import array_dtype
 from tiledsl.frontend.trace.trace import Trace, identifier
@@ -16,8 +17,9 @@ from tiledsl.frontend.trace.traced import TracedTensor
 from tiledsl.importers.places import NodePlaces
 from tiledsl.importers.torch import operators
 from tiledsl.importers.torch.node_locations import described, location_of
-from tiledsl.importers.torch.register import OPERATORS, READERS_OF_MEMORY, Formula
+from tiledsl.importers.torch.register import OPERATORS, READERS_OF_MEMORY, SCATTERS, Formula
 from tiledsl.support.errors import TileError, add_note
+from tiledsl.support.location import Location
 
 assert operators.__all__, "the formulas are registered"
 
@@ -71,9 +73,11 @@ class Held:
 class NodeRun:
     """Runs nodes within the trace under way. `values` are what nodes came to."""
 
-    def __init__(self) -> None:
+    def __init__(self, called: Location | None = None) -> None:
+        """`called`: the place of nodes that come of no line of the user's, the start of the trace if there is none."""
         self.trace = cast("Trace", ACTIVE.get())
-        self.places = NodePlaces(self.trace.start)
+        self.start = called or self.trace.start
+        self.places = NodePlaces(self.start)
         self.trace.places = self.places
         self.values: dict[Any, Any] = {}
         self.node: Any = None
@@ -87,7 +91,7 @@ class NodeRun:
                 continue
             if key_of(node.target) in IGNORED:
                 continue
-            self.places.place = location_of(node) or self.trace.start
+            self.places.place = location_of(node) or self.start
             self.node = node
             try:
                 result = self._called(node)
@@ -102,12 +106,14 @@ class NodeRun:
         if is_plain(node.target):
             return node.target(*args, **kwargs)
         if isinstance(node.target, torch._ops.HigherOrderOperator):
-            return self._subgraph(node, args)
+            return self._choice(args) if str(node.target) == "cond" else self._subgraph(args)
         formula = formula_of(node.target)
         assert formula is not None, f"{node.target} was looked for before"
         if key_of(node.target) in READERS_OF_MEMORY:
             first = node.args[0].meta["val"]
             kwargs["memory"] = tuple(map(int, first.stride())), int(first.storage_offset())
+        if key_of(node.target) in SCATTERS:
+            kwargs["deterministic"] = torch.are_deterministic_algorithms_enabled()
         return formula(*args, **kwargs)
 
     def read(self, value: Any) -> Any:
@@ -139,11 +145,21 @@ class NodeRun:
             found = getattr(found, part)
         return Held(found, identifier(node.target), constant=True) if isinstance(found, torch.Tensor) else found
 
-    def _subgraph(self, node: Any, args: list[Any]) -> Any:
+    def _subgraph(self, args: list[Any]) -> Any:
         """A region with its own settings of gradients: what is computed is the same."""
         at = next(i for i, value in enumerate(args) if isinstance(value, torch.fx.GraphModule))
-        graph = args[at].graph
-        for placeholder, value in zip([n for n in graph.nodes if n.op == "placeholder"], args[at + 1 :]):
+        return self._called_with(args[at], args[at + 1 :])
+
+    def _choice(self, args: list[Any]) -> list[Any]:
+        """`torch.cond`: both branches, and of each result that which the condition chooses."""
+        holds, first, second, operands = args
+        results = [self._called_with(branch, operands) for branch in (first, second)]
+        return [tile.where(holds, a, b) for a, b in zip(*results)]
+
+    def _called_with(self, module: Any, operands: list[Any]) -> Any:
+        """What a graph within this one comes to."""
+        graph = module.graph
+        for placeholder, value in zip([n for n in graph.nodes if n.op == "placeholder"], operands):
             self.values[placeholder] = value
         self.run(n for n in graph.nodes if n.op in ("call_function", "get_attr"))
         return self.read(next(n for n in graph.nodes if n.op == "output").args[0])
@@ -175,5 +191,5 @@ def missing(nodes: Iterable[Any]) -> list[Any]:
     return found
 
 
-REGIONS = frozenset({"wrap_with_set_grad_enabled"})
-"""Operators that run a graph of their own, and change nothing that it computes."""
+REGIONS = frozenset({"wrap_with_set_grad_enabled", "cond"})
+"""Operators that run graphs of their own, and change nothing that these compute."""

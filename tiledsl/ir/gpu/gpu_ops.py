@@ -361,6 +361,26 @@ class Write(Op):
         return ()
 
 
+class Combine(Op):
+    """Combines each element of a tile into the element of a buffer of one axis that `index` says, atomically, by the
+    first of its replicas. What has its index outside of the buffer is dropped."""
+
+    name = "gpu.combine"
+    effect = "write"
+    buffer = operand()
+    index = operand()
+    value = operand()
+    fn = name_attribute(ATOMICS)
+
+    def infer_types(self) -> tuple[Type, ...]:
+        type_, index = tile_type(self.value), tile_type(self.index)
+        require(type_.dtype == buffer_type(self.buffer).dtype, "the dtypes differ")
+        require(len(buffer_type(self.buffer).shape) == 1, "the buffer has one axis")
+        require(index.dtype.is_integer and index.shape == type_.shape, "each element has one index, an integer")
+        require_combinable(self.fn, type_.dtype)
+        return ()
+
+
 # Registers
 
 

@@ -109,14 +109,17 @@ def _check_type(value: Value, launch: gpu_ops.Launch | None, role: Role | None) 
     if isinstance(type_, AxisType):
         raise IllegalError(f"{named(value)} is a block of an axis", "GPU form has the first coordinate in its place")
     if not type_.shape:
-        bare = type_.level is None and type_.layout is None
-        demand(bare, f"the scalar {named(value)} has a level or a layout", "leave them out: all threads have it")
+        if type_.level is not None or type_.layout is not None:
+            raise IllegalError(
+                f"the scalar {named(value)} has a level or a layout", "leave them out: all threads have it"
+            )
         return
     if launch is None:
         raise IllegalError(f"makes the tile {named(value)} outside of a launch", "only a `gpu.launch` has threads")
     whose = "launch" if role is None else "role"
     problem = _problem_of_type(type_, (launch if role is None else role).threads * launch.cluster, whose)
-    demand(not problem, f"{named(value)} {problem}", f"give it a layout of its shape for the threads of its {whose}")
+    if problem:
+        raise IllegalError(f"{named(value)} {problem}", f"give it a layout of its shape for the threads of its {whose}")
 
 
 @lru_cache(maxsize=4096)
@@ -145,6 +148,8 @@ def _problem_of_type(type_: TileType, threads: int, whose: str) -> str:
 
 def threads_can_run(op: Op) -> None:
     """Numbers of threads, vectors, buffers and groups are such as there are."""
+    if op.name.startswith("tile."):
+        return
     match op:
         case gpu_ops.Launch():
             _check_launch(op)
@@ -173,6 +178,11 @@ def threads_can_run(op: Op) -> None:
                 _check_shared(op, op.value.layout)
         case gpu_ops.Atomic():
             demand(bool(op.value.shape), "combines a scalar", "broadcast it to a tile of one element")
+        case gpu_ops.Combine():
+            layout = op.buffer.tile.layout
+            plain = isinstance(layout, SharedLayout) and layout.is_plain
+            demand(bool(op.value.shape), "combines a scalar", "broadcast it to a tile of one element")
+            demand(plain, "combines into a buffer that is padded, swizzled or cut", "its layout must be plain")
         case gpu_ops.Wait():
             demand(op.groups >= 0, f"leaves {op.groups} groups", "0 waits for all copies")
         case gpu_ops.Reduce():

@@ -24,7 +24,8 @@ def layouts_agree(op: Op) -> None:
     """The layouts of operands and results are such as the op can work with; those of GPU ops are as inferred."""
     if op.name.startswith("gpu."):
         for value, type_ in zip(op.results, op.infer_types()):
-            demand(value.type == type_, f"{named(value)} is {value.type}, but the op gives {type_}", "build it anew")
+            if value.type != type_:
+                raise IllegalError(f"{named(value)} is {value.type}, but the op gives {type_}", "build it anew")
         _check_gpu(op)
     else:
         for value in op.operands:
@@ -76,10 +77,11 @@ def _differ(a: Value, b: Value, fix: str) -> IllegalError:
 def carried_alike(*groups: Sequence[Value]) -> None:
     """What goes from one iteration or branch into another has the same type everywhere."""
     for values in zip(*groups):
+        first = values[0]
         for value in values[1:]:
-            same = value.type == values[0].type
-            problem = f"{named(values[0])} is {values[0].type}, but {named(value)}, which takes its place, {value.type}"
-            demand(same, problem, CONVERT)
+            if value.type != first.type:  # texts are made only where there is something to say
+                problem = f"{named(first)} is {first.type}, but {named(value)}, which takes its place, {value.type}"
+                raise IllegalError(problem, CONVERT)
 
 
 def _yielded(op: Op, body: str) -> Sequence[Value]:
@@ -88,8 +90,8 @@ def _yielded(op: Op, body: str) -> Sequence[Value]:
 
 
 def _require_layout(value: Value, expected: RegisterLayout | None) -> None:
-    fits = value.tile.layout == expected
-    demand(fits, f"{named(value)} is laid out as {value.tile.layout}", f"the op gives {expected}")
+    if value.tile.layout != expected:
+        raise IllegalError(f"{named(value)} is laid out as {value.tile.layout}", f"the op gives {expected}")
 
 
 def _check_broadcast(op: tile_ops.Broadcast) -> None:
@@ -105,12 +107,24 @@ def _check_broadcast(op: tile_ops.Broadcast) -> None:
 
 def _check_reshape(op: tile_ops.Reshape) -> None:
     source, result = op.source, op.result
+    if _joins_runs(source.tile, result.tile):
+        return
     kept = [[dim for dim in value.shape if dim != 1] for value in (source, result)]
     demand(
-        kept[0] == kept[1], "reshapes more than axes of size 1", "write it to a buffer and read a `gpu.view` of that"
+        kept[0] == kept[1],
+        "reshapes more than axes of size 1 and runs that threads have whole",
+        "write it to a buffer and read a `gpu.view` of that",
     )
     if source.shape and result.shape and _without_ones(source.layout) != _without_ones(result.layout):
         raise _differ(source, result, "reshaping leaves every element where it is")
+
+
+def _joins_runs(source: TileType, result: TileType) -> bool:
+    """Whether two neighbouring axes become one, and threads have all of what lies along the second one."""
+    parts, joined = source.layout, result.layout
+    if not isinstance(parts, RegisterLayout) or not isinstance(joined, RegisterLayout) or parts.rank != joined.rank + 1:
+        return False
+    return any(joined.split(axis, parts.shape[axis + 1]) == parts for axis in range(joined.rank))
 
 
 def _without_ones(layout: RegisterLayout) -> RegisterLayout:
@@ -126,19 +140,26 @@ def _check_gpu(op: Op) -> None:
             _check_subscripts(op)
         case gpu_ops.Write():
             _require_registers(op.value)
+        case gpu_ops.Combine():
+            _require_registers(op.value)
+            _require_registers(op.index)
+            same_layouts((op.index, op.value))
         case gpu_ops.Pad():
             _require_registers(op.source)
             inside = all(0 <= axis < len(op.source.shape) for axis in op.axes)
             demand(inside, f"pads the axes {list(op.axes)} of rank {len(op.source.shape)}", "name axes of the tile")
         case gpu_ops.Convert():
             _require_registers(op.source)
-            inside = convert_plan(op.source.layout, op.result.layout).kind != "shared"
-            problem = f"{op.source.layout} and {op.result.layout} differ by more than shuffles within warps"
-            demand(inside, problem, "write it to a buffer and read that: `gpu.write`, `gpu.barrier`, `gpu.read`")
+            if convert_plan(op.source.layout, op.result.layout).kind == "shared":
+                problem = f"{op.source.layout} and {op.result.layout} differ by more than shuffles within warps"
+                raise IllegalError(
+                    problem, "write it to a buffer and read that: `gpu.write`, `gpu.barrier`, `gpu.read`"
+                )
         case gpu_ops.Slice():
             _require_registers(op.source)
-            held = slice_slots(op.source.layout, op.starts, op.result.layout, op.steps) is not None
-            demand(held, f"threads do not hold the part in {op.result.layout}", f"the whole is in {op.source.layout}")
+            if slice_slots(op.source.layout, op.starts, op.result.layout, op.steps) is None:
+                problem = f"threads do not hold the part in {op.result.layout}"
+                raise IllegalError(problem, f"the whole is in {op.source.layout}")
         case gpu_ops.Reduce() | gpu_ops.Scan():
             for source in op.sources:
                 _require_registers(source)
@@ -150,8 +171,8 @@ def _check_gpu(op: Op) -> None:
 
 
 def _require_registers(value: Value) -> None:
-    held = not value.shape or value.tile.level == "register"
-    demand(held, f"{named(value)} is in shared memory", "read it into registers by `gpu.read`")
+    if value.shape and value.tile.level != "register":
+        raise IllegalError(f"{named(value)} is in shared memory", "read it into registers by `gpu.read`")
 
 
 def _check_subscripts(op: gpu_ops.Load | gpu_ops.Store | gpu_ops.Atomic | gpu_ops.Copy) -> None:

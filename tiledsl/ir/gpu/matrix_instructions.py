@@ -8,11 +8,21 @@ passes words as they lie:
 local(1, 2) * local(2, 1) * spatial(8, 4) * local(1, 2)
 
 `tiled_layouts` repeats fragments over the tiles of a `gpu.mma` and over warps.
+
+A product does not care in which order it sums, if both operands have the same one. So several instructions, one after
+the other, multiply fragments in which each lane has a run of neighbours along K, as it reads and computes them: of
+`m16n8k16x4_f16_f32` 16 of 64, where one instruction after the other would want 2 here and 2 there. What is computed is
+`a` then, whose registers may come from anywhere; words of `b` are taken in pairs, as they are read. Where it is the
+right operand that is computed, the same instructions multiply the transposed ones: `m8n16k16x4_f16_f32`.
+
+>>> left, right = (in_runs(INSTRUCTIONS["m16n8k16_f16_f32"], 16, is_left=is_left) for is_left in (True, False))
+>>> print(left.a_fragment, "and", right.b_fragment)
+local(2, 1) * spatial(8, 4) * local(1, 16) and local(1, 2) * spatial(1, 8) * spatial(4, 1) * local(16, 1)
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import gcd
 
@@ -43,11 +53,20 @@ class MatrixInstruction:
     a_fragment: RegisterLayout
     b_fragment: RegisterLayout
     accumulator_fragment: RegisterLayout
+    parts: int = 1
+    """Instructions that follow each other, of fragments in which lanes have runs along K."""
+    turned: bool = False
+    """Whether they multiply the transposed operands: `b` is their first one."""
 
     @property
     def is_fma(self) -> bool:
         """Whether each thread multiplies and adds elements by itself."""
         return not self.ptx
+
+    @property
+    def b_bits(self) -> int:
+        """Of an element of an operand; 0 for `fma`."""
+        return 0 if self.b is None else self.b.bits
 
     def takes(self, a: DType, b: DType, accumulator: DType) -> bool:
         """Whether operands of these dtypes fit, as they are."""
@@ -71,7 +90,15 @@ def _table() -> dict[str, MatrixInstruction]:
         _mma(8, 8, 4, "f64", f64, f64),
         _fma(),
     ]
+    runs = [row for row in rows if row.b_bits < 64 and row.k * row.b_bits == RUN_BITS]
+    rows += [_of_runs(row, parts, turned=turned) for turned in (False, True) for row in runs for parts in PARTS]
     return {row.name: row for row in rows}
+
+
+RUN_BITS = 256
+"""Of a row of K, that an instruction takes whose lanes may have runs: two words of each of four lanes."""
+PARTS = (2, 4, 8)
+"""Instructions that multiply a fragment of runs: 4 words of each lane, which are read at once, and more."""
 
 
 NEWEST = 999
@@ -105,13 +132,45 @@ def _mma(
     )
 
 
+def _of_runs(row: MatrixInstruction, parts: int, *, turned: bool) -> MatrixInstruction:
+    """So many instructions, of which each lane has a run of K."""
+    run = row.k * parts // 4
+    first, second = local(row.m // 8, 1) * spatial(8, 4) * local(1, run), spatial(1, 8) * spatial(4, 1) * local(run, 1)
+    m, n, accumulator = row.m, row.n, row.accumulator_fragment
+    if turned:
+        m, n = n, m
+        first, second, accumulator = (fragment.permuted([1, 0]) for fragment in (second, first, accumulator))
+    name = f"m{m}n{n}k{row.k}x{parts}_{row.name.partition('_')[2]}"
+    return replace(
+        row, name=name, m=m, n=n, k=row.k * parts, a_fragment=first, b_fragment=second,
+        accumulator_fragment=accumulator, parts=parts, turned=turned,
+    )  # fmt: skip
+
+
+def in_runs(instruction: MatrixInstruction, run: int, *, is_left: bool) -> MatrixInstruction:
+    """Instructions of that kind for a left operand, or a right one, of which each lane computes so many neighbours
+    along K, or as many of them as there are instructions for; the instruction itself where there are none."""
+    fitting = (
+        row
+        for row in INSTRUCTIONS.values()
+        if row.ptx == instruction.ptx and row.parts > 1 and row.turned != is_left and row.k // 4 <= run
+    )
+    return max(fitting, key=lambda row: row.parts, default=instruction)
+
+
+def single_of(instruction: MatrixInstruction) -> MatrixInstruction:
+    """The instruction that several are of."""
+    return next(row for row in INSTRUCTIONS.values() if row.ptx == instruction.ptx)
+
+
 def _fma() -> MatrixInstruction:
     one = local(1, 1)
     return MatrixInstruction("fma", 1, 1, 1, None, None, None, 0, NEWEST, "", one, one, one)
 
 
 INSTRUCTIONS: dict[str, MatrixInstruction] = _table()
-"""By name: shape, operand, accumulator, as in `m16n8k16_bf16_f32`; and `fma`."""
+"""By name: shape, operand, accumulator, as in `m16n8k16_bf16_f32`; several of one for runs, as `m16n8k16x4_bf16_f32`;
+and `fma`."""
 FMA = INSTRUCTIONS["fma"]
 
 

@@ -21,7 +21,7 @@ which is what generated code relies on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -81,7 +81,7 @@ class RegisterLayout:
         self._hash = hash((self.shape, self.thread_digits, self.slot_digits))
 
     def __eq__(self, other: object) -> bool:
-        return (
+        return self is other or (
             isinstance(other, RegisterLayout)
             and self._hash == other._hash
             and self.shape == other.shape
@@ -188,6 +188,38 @@ class RegisterLayout:
 
         shape = (*self.shape[:axis], 1, *self.shape[axis:])
         return RegisterLayout(shape, map(moved, self.thread_digits), map(moved, self.slot_digits))
+
+    def split(self, axis: int, by: int) -> RegisterLayout | None:
+        """The layout of the tile with `axis` as two: which run of `by` neighbours it is, and which of these. None where
+        a thread has a part of a run.
+
+        >>> print((spatial(4) * local(8)).split(0, 2))
+        spatial(4, 1) * local(4, 2)
+        """
+        if self.shape[axis] % by:
+            return None
+
+        def moved(digit: Digit) -> Iterator[Digit]:
+            if digit.axis != axis:
+                up = digit.axis is not None and digit.axis > axis
+                yield Digit(digit.size, digit.axis + 1, digit.stride) if up and digit.axis is not None else digit
+                return
+            inner = min(digit.size, -(-by // digit.stride))  # what of it counts within a run
+            if digit.size // inner > 1:
+                yield Digit(digit.size // inner, axis, digit.stride * inner // by)
+            if inner > 1:
+                yield Digit(inner, axis + 1, digit.stride)
+
+        def fits(digit: Digit) -> bool:
+            inside = digit.axis == axis and digit.stride < by
+            return not inside or (by % digit.stride == 0 and digit.size % min(digit.size, by // digit.stride) == 0)
+
+        alone = all(digit.axis != axis or digit.stride % by == 0 for digit in self.thread_digits)
+        if not alone or not all(map(fits, self.slot_digits)):
+            return None
+        shape = (*self.shape[:axis], self.shape[axis] // by, by, *self.shape[axis + 1 :])
+        digits = ([part for digit in one for part in moved(digit)] for one in (self.thread_digits, self.slot_digits))
+        return RegisterLayout(shape, *digits)
 
     def permuted(self, permutation: Sequence[int]) -> RegisterLayout:
         """The layout of the transposed tile: axis i of it is axis permutation[i] of this one."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, cast
 
 import numpy as np
@@ -31,6 +32,8 @@ ROUNDINGS: dict[str, Callable[[Table], Table]] = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5), "round_prefer_ceil": lambda x: np.floor(x + 0.5),
     "floor": np.floor, "ceil": np.ceil,
 }  # fmt: skip
+MOST_DENOMINATOR = 4096
+"""Of the fraction that a scale is taken for."""
 MOST_TAPS = 8
 """More elements than these are summed by a fold."""
 
@@ -90,10 +93,10 @@ def resize(
             beyond = missed if beyond is None else beyond | missed
         if mode == "nearest":
             index = np.minimum(np.maximum(ROUNDINGS[rounding](place), 0), length - 1).astype(np.int64)
-            y = tile.take(y, index, axis=axis)
+            y = tile.take(y, _computed(index, length, ratio), axis=axis)
         else:
             index, weights = _taps(mode, place, length, ratio if antialias else 1.0, cubic, exclude_outside)
-            y = sum_taps(y, axis, index, weights)
+            y = sum_taps(y, axis, index, weights, ratio)
     if mode != "nearest" and not x.dtype.is_float:
         y = tile.round(y)
     y = y.to(x.dtype)
@@ -207,8 +210,9 @@ def _taps(
     return np.minimum(np.maximum(index, 0), length - 1).astype(np.int64), weights
 
 
-def sum_taps(x: Any, axis: int, index: Table, weights: Table) -> Any:
-    """Sums of some elements of an axis: element i of the result has those at index[i], with weights[i]."""
+def sum_taps(x: Any, axis: int, index: Table, weights: Table, ratio: float | None = None) -> Any:
+    """Sums of some elements of an axis: element i of the result has those at index[i], with weights[i]. `ratio`: how
+    many become of one, where the table is that of a resize."""
     weights = weights.astype(np.float64 if x.dtype == tile.f64 else np.float32)
     after = (1,) * (x.ndim - axis - 1)
     used = [t for t in range(index.shape[1]) if weights[:, t].any()] or [0]
@@ -217,5 +221,37 @@ def sum_taps(x: Any, axis: int, index: Table, weights: Table) -> Any:
         return tile.sum(tile.take(x, index, axis=axis) * each, axis=axis + 1)
     total: Any = 0
     for t in used:
-        total = total + tile.take(x, index[:, t], axis=axis) * weights[:, t].reshape((-1, *after))
+        place = _computed(index[:, t], x.shape[axis], ratio)
+        total = total + tile.take(x, place, axis=axis) * weights[:, t].reshape((-1, *after))
     return total
+
+
+def _computed(index: Table, length: Any, ratio: float | None) -> Any:
+    """A table of the elements of an axis that a resize reads as what it is made of, if that is a quotient of integers:
+    (i * a + b) // c within the axis. Kernels know then how far apart neighbours are, and that all are inside."""
+    size = len(index)
+    if ratio is None or size < 2 or not isinstance(length, int):
+        return index
+    i: Table = np.arange(size, dtype=np.int64)
+    steps = [
+        Fraction(1 / ratio).limit_denominator(MOST_DENOMINATOR),
+        Fraction(length, size),
+        Fraction(length - 1, size - 1),
+    ]
+    for step in dict.fromkeys(steps):
+        for start in (Fraction(0), Fraction(1, 2), step / 2, step / 2 - Fraction(1, 2)):
+            a, b, c = _over_one(step, start)
+            middle = (size // 2 * a + b) // c
+            at = b + (int(index[size // 2]) - middle) * c
+            whole = (i * a + at) // c
+            if np.array_equal(np.minimum(np.maximum(whole, 0), length - 1), index):
+                place: Any = (tile.arange(size) * a + at) // c
+                place = tile.maximum(place, 0) if whole.min() < 0 else place
+                return tile.minimum(place, length - 1) if whole.max() >= length else place
+    return index
+
+
+def _over_one(step: Fraction, start: Fraction) -> tuple[int, int, int]:
+    """Two fractions as numerators and a denominator that they share."""
+    c = math.lcm(step.denominator, start.denominator)
+    return int(step * c), int(start * c), c

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from tiledsl import tile
 from tiledsl.frontend.trace.trace_shapes import entries_of
@@ -63,8 +65,80 @@ def fold(x: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding:
         refuse_rank(name, x, expected, "give a column for each window, with all elements of each channel")
     y: Any = widened(x) if x.dtype.is_float else x
     y = y.reshape((x.shape[0], x.shape[1] // elements, *sizes, *counts))
-    for at, (n, size, d, s, count, (low, _)) in enumerate(zip(lengths, sizes, dilations, steps, counts, widths)):
-        # [N, C, done ..., size, sizes ..., count, counts ...]: each element is the sum of those windows that hold it
+    axes = [_Folded(*each) for each in zip(lengths, sizes, dilations, steps, counts, (low for low, _ in widths))]
+    y = _shifted(y, axes) if all(axis.dilation == 1 for axis in axes) else _gathered(y, axes)
+    return y.to(x.dtype)
+
+
+class _Folded(NamedTuple):
+    """An axis of an image and its windows."""
+
+    length: Any
+    size: int
+    dilation: int
+    step: int
+    count: Any
+    low: int
+    """The elements in front of the image that windows reach to."""
+
+    @property
+    def meeting(self) -> int:
+        """At most how many windows an element is in."""
+        return -(-self.size // self.step)
+
+
+def _shifted(y: Any, axes: Sequence[_Folded]) -> Any:
+    """Windows [N, C, sizes ..., counts ...] added up to images, where windows have no gaps.
+
+    Element b of part a of window t is element b of step t + a of the image, so each a is a shift of the windows:
+
+        image[t * step + b] = sum over a: y[a * step + b, t - a]
+    """
+    if math.prod(axis.meeting for axis in axes) > _TERMS:
+        for at, axis in enumerate(axes):
+            # [N, C, done ..., size, sizes ..., count, counts ...]
+            first, second = 2 + at, 2 + len(axes)
+            order = (*(i for i in range(y.ndim) if i not in (first, second)), first, second)
+            pairs = y.transpose(order)
+            kept = pairs.shape[:-2]
+            total = _sum_of_shifts(pairs.reshape((1, math.prod(kept), *pairs.shape[-2:])), [axis])
+            total = total.reshape((*kept, axis.length))
+            y = total.transpose((*range(first), total.ndim - 1, *range(first, total.ndim - 1)))
+        return y
+    return _sum_of_shifts(y, axes)
+
+
+_TERMS = 16
+"""So many windows over one element are added in one sum; of more, one axis after the other."""
+
+
+def _sum_of_shifts(y: Any, axes: Sequence[_Folded]) -> Any:
+    rank = len(axes)
+    more = [(0, axis.meeting * axis.step - axis.size) for axis in axes]
+    if any(width != (0, 0) for width in more):
+        y = tile.pad(y, ((0, 0), (0, 0), *more, *[(0, 0)] * rank))
+    counts = y.shape[2 + rank :]
+    split = [n for axis in axes for n in (axis.meeting, axis.step)]
+    y = y.reshape((*y.shape[:2], *split, *counts))
+    total: Any = None
+    for parts in itertools.product(*(range(axis.meeting) for axis in axes)):
+        key = [entry for part in parts for entry in (part, slice(None))]
+        shifts = tuple((part, axis.meeting - 1 - part) for part, axis in zip(parts, axes))
+        term = tile.pad(y[(slice(None), slice(None), *key)], (*[(0, 0)] * (2 + rank), *shifts))
+        total = term if total is None else total + term
+    order = [entry for at in range(rank) for entry in (2 + rank + at, 2 + at)]
+    steps = [axis.count + axis.meeting - 1 for axis in axes]
+    total = total.transpose((0, 1, *order)).reshape((*total.shape[:2], *(n * a.step for n, a in zip(steps, axes))))
+    total = total[(slice(None), slice(None), *(slice(axis.low, axis.low + axis.length) for axis in axes))]
+    missing = [(0, axis.length - n) for axis, n in zip(axes, total.shape[2:])]
+    return tile.pad(total, ((0, 0), (0, 0), *missing)) if any(width != (0, 0) for width in missing) else total
+
+
+def _gathered(y: Any, axes: Sequence[_Folded]) -> Any:
+    """As `_shifted`, where windows have gaps: each element is the sum of those windows that hold it."""
+    rank = len(axes)
+    for at, (n, size, d, s, count, low) in enumerate(axes):
+        # [N, C, done ..., size, sizes ..., count, counts ...]
         first, second = 2 + at, 2 + rank
         order = (*(i for i in range(y.ndim) if i not in (first, second)), first, second)
         pairs = y.transpose(order)
@@ -74,6 +148,5 @@ def fold(x: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding:
         window = apart // s
         met = (apart % s == 0) & (window >= 0) & (window < count)
         total: Any = tile.sum(tile.take(pairs, tile.where(met, within * count + window, -1), axis=-1), axis=-1)
-        back = (*range(first), total.ndim - 1, *range(first, total.ndim - 1))
-        y = total.transpose(back)
-    return y.to(x.dtype)
+        y = total.transpose((*range(first), total.ndim - 1, *range(first, total.ndim - 1)))
+    return y

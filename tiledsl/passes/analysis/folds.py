@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.tile_ops import Cast, Map, Reduce, Scan
 
+LOOKED_AT = 64
+"""Tiles that a fold is looked for behind: programs that are written out have thousands, and no fold near."""
+
 
 def fold_of(value: Value) -> Reduce | None:
     """A fold of a tile, as it is or after elementwise ops; None if there is none."""
@@ -24,7 +27,7 @@ def scan_of(value: Value) -> Scan | None:
 
 def _readers(value: Value) -> Iterator[Op]:
     seen, work = {value}, [value]
-    while work:
+    while work and len(seen) < LOOKED_AT:
         for user in work.pop().users:
             yield user
             if isinstance(user, (Cast, Map)) and user.result not in seen:

@@ -58,8 +58,19 @@ class CpuTimes(NamedTuple):
         return {name: time / self.cycles for name, time in parts if time}
 
 
-def cpu_times(work: GridWork, machine: CpuMachine, sizes: Mapping[str, int], blocks: Mapping[str, int]) -> CpuTimes:
-    """Of one program with those block sizes. `sizes` has every size symbol."""
+UPDATE = 3
+"""Vector operations of a vector that is combined with memory: to read, to combine, to write."""
+
+
+def cpu_times(
+    work: GridWork,
+    machine: CpuMachine,
+    sizes: Mapping[str, int],
+    blocks: Mapping[str, int],
+    *,
+    alone: bool = True,
+) -> CpuTimes:
+    """Of one program with those block sizes. `sizes` has every size symbol; `alone`: one thread runs all programs."""
     speeds, trips = machine.speeds, trips_of(work, sizes, blocks)
     values = {**sizes, **blocks, **_whole_axes(work, sizes, blocks)}
     again = _bandwidth(_footprint(work, values), machine)
@@ -78,6 +89,9 @@ def cpu_times(work: GridWork, machine: CpuMachine, sizes: Mapping[str, int], blo
                 memory += turns * (speeds.stream + math.prod(dims) * task.weight / speeds.memory_bytes)
             case "store":  # a line is fetched before it is written
                 memory += turns * (speeds.stream + 2 * math.prod(dims) * task.weight / speeds.memory_bytes)
+            case "update":
+                memory += turns * (speeds.stream + 2 * math.prod(dims) * task.weight / speeds.memory_bytes)
+                elementwise += turns * _update_cycles(task, dims, machine, alone)
             case "vector":
                 vectors = _vectors(dims, machine, across=_is_short(task, -1))
                 elementwise += turns * vectors * task.weight * speeds.vector
@@ -104,7 +118,7 @@ def total_time(
 ) -> float:
     """Cycles until the last of `threads` threads is done with the whole grid."""
     rounds = -(-grid_programs(work, sizes, blocks) // threads)
-    return rounds * cpu_times(work, machine, sizes, blocks).cycles
+    return rounds * cpu_times(work, machine, sizes, blocks, alone=threads == 1).cycles
 
 
 def _whole_axes(work: GridWork, sizes: Mapping[str, int], blocks: Mapping[str, int]) -> dict[str, int]:
@@ -144,6 +158,17 @@ def _product_cycles(dims: Sequence[int], machine: CpuMachine, together: int) -> 
     moved = 2 * sums / _bandwidth(sums, machine)
     moved += left * -(-columns // (MICRO_VECTORS * lanes)) / _bandwidth(left, machine) / 4
     return copies * packing, copies * (multiply + moved)
+
+
+def _update_cycles(task: Task, dims: Sequence[int], machine: CpuMachine, alone: bool) -> float:
+    """To combine a tile with memory."""
+    speeds = machine.speeds
+    if not alone:
+        return math.prod(dims) * speeds.atomic
+    if task.run is None:
+        return math.prod(dims) * speeds.update
+    rows = [dim for axis, dim in enumerate(dims) if axis != task.run]
+    return _vectors([*rows, dims[task.run]], machine) * UPDATE * speeds.vector
 
 
 def _is_short(task: Task, axis: int) -> bool:

@@ -50,11 +50,12 @@ class Task:
     """Work over a tile: `weight` vector operations per element (or a dot), in the loops over `loops` (axis symbols).
 
     dot: dims are (batch..., m, n, k), weight is how many products a lane may take together (`products_in_lane`). load,
-    store: weight is bytes per element. vector: weight is the function's cost. again: weight is bytes per element of a
-    tile that is kept, for all times that it is read again.
+    store, update (a store that combines, atomically unless one thread does it all): weight is bytes per element.
+    vector: weight is the function's cost. again: weight is bytes per element of a tile that is kept, for all times
+    that it is read again.
     """
 
-    kind: Literal["dot", "load", "store", "vector", "again"]
+    kind: Literal["dot", "load", "store", "update", "vector", "again"]
     dims: tuple[Dim, ...]
     weight: int
     loops: tuple[str, ...]
@@ -141,7 +142,7 @@ def _in_registers(loops: tuple[NestLoop, ...], nest: LoopNest) -> tuple[NestLoop
 
 
 def _run(access: Access) -> int | None:
-    return None if isinstance(access.op, ops.Atomic) else contiguous_dim(access.op)
+    return updated_row(access.op) if isinstance(access.op, ops.Atomic) else contiguous_dim(access.op)
 
 
 def _across(access: Access, run: int | None) -> int | None:
@@ -209,7 +210,9 @@ class _TaskReader:
     def _accesses(self) -> Iterator[Task]:
         for access in self.nest.accesses:
             if access.shape:
-                kind: Literal["load", "store"] = "load" if access.is_read else "store"
+                kind: Literal["load", "store", "update"] = "load" if access.is_read else "store"
+                if isinstance(access.op, ops.Atomic):
+                    kind = "update"
                 element = access.op.result.dtype if isinstance(access.op, ops.Load) else access.tensor.dtype
                 loops = access.loops
                 run, turned = _run(access), _in_registers(loops, self.nest)
@@ -294,6 +297,22 @@ def contiguous_dim(op: ops.Load | ops.Store) -> int | None:
     return None
 
 
+def updated_row(op: ops.Atomic) -> int | None:
+    """The axis of the tile whose elements are neighbours in memory, if there is one, whatever chooses their row."""
+    assert isinstance(op.tensor.type, TensorType)
+    chosen = [s if isinstance(s, Value) and not isinstance(s.type, AxisType) else None for s in op.indices]
+    rank = max((len(s.shape) for s in chosen if s is not None), default=0)
+    at, placed = 0, False
+    for axis, subscript in enumerate(chosen):
+        if subscript is None:
+            if axis == op.tensor.type.unit:
+                return at
+            at += 1
+        elif subscript.shape and not placed:
+            at, placed = at + rank, True
+    return None
+
+
 def trips_of(work: GridWork, sizes: Mapping[str, int], blocks: Mapping[str, int]) -> dict[str, float]:
     """Turns of each loop of a program, of all programs on average; a part of one counts as such where that differs."""
     trips: dict[str, float] = {axis.symbol: -(-axis_length(axis, sizes) // blocks[axis.symbol]) for axis in work.loops}
@@ -307,14 +326,14 @@ def total_traffic(work: GridWork, sizes: Mapping[str, int], blocks: Mapping[str,
     """Bytes loaded, bytes stored and operations of the whole grid; as if all blocks were whole."""
     values = {**sizes, **blocks}
     trips = trips_of(work, sizes, blocks)
-    totals = {"load": 0.0, "store": 0.0, "dot": 0.0, "vector": 0.0, "again": 0.0}
+    totals = {"load": 0.0, "store": 0.0, "update": 0.0, "dot": 0.0, "vector": 0.0, "again": 0.0}
     for task in work.tasks:
         amount: float = math.prod(evaluate(dim, values) for dim in (*task.dims, task.times))
         amount *= math.prod(trips.get(axis, 1) for axis in task.loops)
         totals[task.kind] += amount * (2 if task.kind == "dot" else 1 if task.kind == "vector" else task.weight)
     programs = grid_programs(work, sizes, blocks)
     load, store, dot, vector = (round(programs * totals[kind]) for kind in ("load", "store", "dot", "vector"))
-    return load, store, dot + vector
+    return load, store + round(programs * totals["update"]), dot + vector
 
 
 def axis_length(axis: Axis, sizes: Mapping[str, int]) -> int:

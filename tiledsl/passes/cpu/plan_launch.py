@@ -58,11 +58,15 @@ def plan_launch(
         if work is not None:
             blocks.update(launch_blocks(work, machine, sizes, threads))
     programs = _programs(works, sizes, blocks)
-    times = _times(works, machine, sizes, blocks)
+    times = _times(works, machine, sizes, blocks, [threads] * len(works))
+    alone = _times(works, machine, sizes, blocks, [1] * len(works))
     counts = tuple(
-        max(1, min(threads, number, int(number * time.cycles / WORTH_A_THREAD)))
-        for number, time in zip(programs, times)
+        1
+        if number * single.cycles <= -(-number // threads) * time.cycles
+        else max(1, min(threads, number, int(number * time.cycles / WORTH_A_THREAD)))
+        for number, time, single in zip(programs, times, alone)
     )
+    times = [single if count == 1 else time for count, time, single in zip(counts, times, alone)]
     return CpuLaunch(blocks, programs, counts, _busy(programs, counts, times), machine.speeds.clock)
 
 
@@ -73,7 +77,7 @@ def launch_by(
     blocks = dict(plan.blocks)
     programs = _programs(works, sizes, blocks)
     counts = tuple(max(1, min(count, number)) for count, number in zip(plan.threads, programs))
-    busy = _busy(programs, counts, _times(works, machine, sizes, blocks))
+    busy = _busy(programs, counts, _times(works, machine, sizes, blocks, counts))
     return CpuLaunch(blocks, programs, counts, busy, machine.speeds.clock)
 
 
@@ -83,10 +87,17 @@ def _programs(works: Sequence[GridWork | None], sizes: Mapping[str, int], blocks
 
 
 def _times(
-    works: Sequence[GridWork | None], machine: CpuMachine, sizes: Mapping[str, int], blocks: Mapping[str, int]
+    works: Sequence[GridWork | None],
+    machine: CpuMachine,
+    sizes: Mapping[str, int],
+    blocks: Mapping[str, int],
+    counts: Sequence[int],
 ) -> list[CpuTimes]:
-    """Of one program of each grid."""
-    return [CpuTimes() if work is None else cpu_times(work, machine, sizes, blocks) for work in works]
+    """Of one program of each grid, which so many threads run: updates are dearer for several."""
+    return [
+        CpuTimes() if work is None else cpu_times(work, machine, sizes, blocks, alone=count == 1)
+        for work, count in zip(works, counts)
+    ]
 
 
 def _busy(programs: Sequence[int], counts: Sequence[int], times: Sequence[CpuTimes]) -> CpuTimes:

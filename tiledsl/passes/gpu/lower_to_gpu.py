@@ -143,7 +143,9 @@ class _FunctionLowering:
 
         def operand_layouts(op: ops.Dot) -> dict[Value, RegisterLayout]:
             if not grid.roles:
-                return {}
+                plan = plan_dot(op, self.capacities, grid, self.machine)
+                left, right, _ = plan.layouts(plan.shape[2])
+                return {} if plan.computed is None else {op.a: left} if plan.computed else {op.b: right}
             from tiledsl.passes.gpu.roles.computed_operands import computed_layouts  # costs start-up time
 
             return computed_layouts(op, self.capacities, grid)
@@ -151,7 +153,7 @@ class _FunctionLowering:
         threads = grid.threads * grid.cluster
         inference = LayoutInference(
             [*outer, *phase], self.capacities, threads, 16, dot_layout, grid.row_threads, grid.cluster, operand_layouts,
-            self._alignment_of,
+            self._alignment_of, flat=grid.flat,
         )  # fmt: skip
         state = Lowering(self.function, self.machine, self.plan, grid, inference, builder, self.context)
         for value, lowered in self.values.items():

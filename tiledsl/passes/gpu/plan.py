@@ -106,6 +106,9 @@ class GridPlan:
     """Whether rows of products run along the columns of matrix instructions (`swap-sides`)."""
     split: bool = False
     """Whether threads make planes of f32 operands, for matrix instructions of bf16 (`split-products`)."""
+    private: bool = False
+    """Whether programs, of which each goes through many blocks, update small tensors in tables of their own first
+    (`private_tables`)."""
     flat: bool = False
     """Whether whole rows of packed tensors are moved as one run, by whole vectors through shared memory."""
 
@@ -113,6 +116,28 @@ class GridPlan:
     def threads_of_tile(self) -> int:
         """Of a block, that make a tile together: with "pingpong" those of one consumer, else all."""
         return 32 * self.warps[0] * self.warps[1] if self.roles == "pingpong" else self.threads
+
+
+@dataclass(frozen=True)
+class LibraryPlan:
+    """A call of a library in the place of grids: of cuBLASLt, whose version this is.
+
+    `algorithm`: its description of one of its algorithms, in eight words that only that version understands;
+    `workspace`: bytes of memory that it takes beside its tensors.
+    """
+
+    version: int
+    algorithm: tuple[int, ...]
+    workspace: int = 0
+
+    def __str__(self) -> str:
+        """`cuBLASLt 131000 by 2a/14/0/0/0/0/0/0 in 1024 bytes`"""
+        return f"cuBLASLt {self.version} by {self.words} in {self.workspace} bytes"
+
+    @property
+    def words(self) -> str:
+        """Those of the algorithm, in hexadecimal."""
+        return "/".join(f"{word:x}" for word in self.algorithm)
 
 
 @dataclass(frozen=True)
@@ -129,7 +154,10 @@ class Plan:
     grid turns before the products that read them (`turn-operands`). `packed`: for each tensor that lies row by row
     without gaps the bytes that its address is a multiple of (at most 16), 0 for others; nothing where no grid asks.
     `steps`: for each tensor whose neighbours along the last axis lie a few elements apart how it lies (`ir/lying.py`),
-    0 for others; nothing where there is none.
+    0 for others; nothing where there is none. `library`: what is called instead of kernels of ours; there are no grids
+    then, and `sizes` has all of them.
+    `forwarded`: whether loops that read what they stored are written out, and what is read again stays in registers
+    (`unroll-loops`, `forward-stores`); their bounds are among `sizes`.
     """
 
     grids: tuple[GridPlan, ...]
@@ -143,15 +171,20 @@ class Plan:
     packed: tuple[int, ...] = ()
     steps: tuple[int, ...] = ()
     turned: tuple[int, ...] = ()
+    library: LibraryPlan | None = None
+    forwarded: bool = False
 
     def __str__(self) -> str:
         """The whole plan; `parse_plan` reads it: `m=4, N<=4096, 128 threads, 16 per row, M%2=0, aligned to 16/8`."""
-        words = [f"{name}={size}" for name, size in self.blocks]
+        words = [] if self.library is None else [str(self.library)]
+        words += [f"{name}={size}" for name, size in self.blocks]
         words += [f"{name}<={size}" for name, size in self.capacities]
         if self.parts:
             words.append("/".join(map(str, self.parts)) + " parts")
         if self.turned:
             words.append("turned " + "/".join(map(str, self.turned)))
+        if self.forwarded:
+            words.append(FORWARDED)
         for grid in self.grids:
             words += _grid_words(grid)
         words += [f"{name}:={size}" for name, size in self.sizes]
@@ -218,14 +251,18 @@ def _grid_words(grid: GridPlan) -> list[str]:
         words.append("lines of " + "/".join(map(str, grid.lines)))
     if grid.flat:
         words.append(FLAT)
+    if grid.private:
+        words.append(PRIVATE)
     return words
 
 
 CHAINED = "in a chain"
+FORWARDED = "stores forwarded"
 COUNTED = "from a counter"
 SWAPPED = "sides swapped"
 SPLIT = "by planes"
 FLAT = "rows as one run"
+PRIVATE = "own tables"
 _THREADS = re.compile(r"(\d+) threads(?: x (\d+))?")
 _OF_GRID = {
     "warps": re.compile(r"(\d+)x(\d+) warps"),
@@ -240,6 +277,7 @@ _OF_GRID = {
     "copied": re.compile(r"copies of (\d+(?:/\d+)*)"),
     "lines": re.compile(r"lines of (\d+(?:/\d+)*)"),
 }
+_LIBRARY = re.compile(r"cuBLASLt (\d+) by ([0-9a-f]+(?:/[0-9a-f]+)*) in (\d+) bytes")
 _PARTS = re.compile(r"(\d+(?:/\d+)*) parts")
 _TURNED = re.compile(r"turned (\d+(?:/\d+)*)")
 _ALIGNMENT = re.compile(r"aligned to (\d+(?:/\d+)*)")
@@ -265,7 +303,8 @@ def parse_plan(text: str) -> Plan:
     steps: tuple[int, ...] = ()
     parts: tuple[int, ...] = ()
     turned: tuple[int, ...] = ()
-    chained = False
+    chained = forwarded = False
+    library: LibraryPlan | None = None
     for word in _words(text):
         found = _matching(_OF_GRID, word)
         if match := _THREADS.fullmatch(word):
@@ -283,18 +322,24 @@ def parse_plan(text: str) -> Plan:
             grids[-1] = replace(grids[-1], split=True)
         elif word == FLAT and grids:
             grids[-1] = replace(grids[-1], flat=True)
+        elif word == PRIVATE and grids:
+            grids[-1] = replace(grids[-1], private=True)
         elif match := _ALIGNMENT.fullmatch(word):
             alignment = tuple(map(int, match[1].split("/")))
         elif match := _PACKED.fullmatch(word):
             packed = tuple(map(int, match[1].split("/")))
         elif match := _STEPS.fullmatch(word):
             steps = tuple(_stepped(*map(int, one.split("+"))) for one in match[1].split("/"))
+        elif match := _LIBRARY.fullmatch(word):
+            library = LibraryPlan(int(match[1]), tuple(int(n, 16) for n in match[2].split("/")), int(match[3]))
         elif match := _PARTS.fullmatch(word):
             parts = tuple(map(int, match[1].split("/")))
         elif match := _TURNED.fullmatch(word):
             turned = tuple(map(int, match[1].split("/")))
         elif word == CHAINED:
             chained = True
+        elif word == FORWARDED:
+            forwarded = True
         elif (pair := _matching(_OF_SIZES, word)) is not None:
             named[pair[0]].append((pair[1][1], int(pair[1][2])))
         else:
@@ -302,7 +347,7 @@ def parse_plan(text: str) -> Plan:
     lists = {name: tuple(pairs) for name, pairs in named.items()}
     return Plan(
         tuple(grids), **lists, alignment=alignment, chained=chained, parts=parts, packed=packed, steps=steps,
-        turned=turned,
+        turned=turned, library=library, forwarded=forwarded,
     )  # fmt: skip
 
 

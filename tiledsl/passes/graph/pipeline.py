@@ -21,12 +21,16 @@ from tiledsl.passes.graph.loops.split_gates import SplitGates
 from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.rewrites.channels_last import ChannelsLast
+from tiledsl.passes.graph.rewrites.choose_serial import ChooseSerial
 from tiledsl.passes.graph.rewrites.copy_fields import CopyFields
 from tiledsl.passes.graph.rewrites.derive_online import DeriveOnline
+from tiledsl.passes.graph.rewrites.early_lookups import EarlyLookups
+from tiledsl.passes.graph.rewrites.late_merges import LateMerges
 from tiledsl.passes.graph.rewrites.materialise import Materialise
 from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
 from tiledsl.passes.graph.rewrites.narrow_integers import NarrowIntegers
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
+from tiledsl.passes.graph.rewrites.shift_joins import ShiftJoins
 from tiledsl.passes.graph.rewrites.shift_slices import ShiftSlices
 from tiledsl.passes.graph.rewrites.small_products import SmallProducts
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
@@ -37,6 +41,7 @@ from tiledsl.passes.graph.rewrites.windows.join_patches import JoinPatches
 from tiledsl.passes.graph.rewrites.windows.join_residues import JoinResidues
 from tiledsl.passes.graph.rewrites.windows.lay_images import LayImages
 from tiledsl.passes.graph.rewrites.windows.slide_windows import SlideWindows
+from tiledsl.passes.graph.rewrites.windows.split_columns import SplitColumns
 from tiledsl.passes.graph.rewrites.windows.split_windows import SplitWindows
 from tiledsl.passes.graph.rewrites.windows.widen_columns import WidenColumns
 from tiledsl.passes.graph.rewrites.windows.widen_groups import WidenGroups
@@ -55,9 +60,12 @@ def graph_pipeline(arch: str, *, fuse: bool = True, of_step: bool = False) -> li
 def before_groups(arch: str, *, fuse: bool = True, of_step: bool = False) -> list[Pass]:
     """The passes in front of the one that decides which ops are kernels together."""
     return [
+        ChooseSerial(arch=arch),
         CanonicaliseGraph(),
         *([HoistProducts(), LoopsInKernels(arch=arch)] if fuse else []),
-        *([RaisePrograms(arch=arch), TurnFields(arch=arch), MoveReindexing()] if fuse else []),
+        *([RaisePrograms(arch=arch), TurnFields(arch=arch)] if fuse else []),
+        *([ShiftJoins(arch=arch), SplitColumns(arch=arch)] if fuse else []),
+        *([LateMerges(), EarlyLookups(arch=arch), MoveReindexing()] if fuse else []),
         *([NarrowIntegers(arch=arch)] if fuse else []),
         *([SmallProducts(arch=arch)] if fuse else []),
         *([SplitGates(arch=arch)] if fuse and of_step else []),
@@ -81,7 +89,7 @@ def after_groups(arch: str, *, fuse: bool = True) -> list[Pass]:
     """The passes behind it."""
     return [
         DropRoundings(),
-        Materialise(records=arch.startswith("sm_")),
+        Materialise(records=arch.startswith("sm_"), masked=arch.startswith("sm_")),
         GraphToTile(arch=arch),
         *([Materialise()] if arch.startswith("sm_") else []),  # joins of elements that are no records after all
         *([JoinCalls(arch=arch)] if fuse else []),

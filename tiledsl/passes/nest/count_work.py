@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Index, Value
 from tiledsl.ir.symbolic import Dim, Expr, evaluate, symbol_name, symbols_of
+from tiledsl.ir.type_rules import broadcast_shapes
 from tiledsl.ir.types import AxisType, Shape, Slice, TileType, Whole
-from tiledsl.passes.nest.dependence import AxisDependence
+from tiledsl.passes.analysis.far_blocks import blocks_inside, is_far
 from tiledsl.passes.nest.evaluate_scalars import GuessedScalars, Place, ScalarValues
 from tiledsl.passes.nest.loop_nest import Access, Elementwise, LoopNest, NestDot, NestLoop
 
@@ -62,7 +64,11 @@ class WorkCounts:
     ) -> None:
         self.nest, self._most = nest, looked_at
         self.sizes = dict(sizes)
-        self._dependence = AxisDependence()
+        self._dependence = nest.dependence
+        self._sums: dict[_Term, tuple[Amount, Sequence[Value]]] = {}
+        of_sizes = looked_at, tuple(sorted(sizes.items()))
+        self._parts: dict[object, Amount] = nest.sums.setdefault(("parts", of_sizes), {})
+        self._factors_of: dict[Access, tuple[_Length, ...]] = nest.sums.setdefault(("factors", of_sizes), {})
         self._moved: dict[Access, Amount] = {}
         self._computed: dict[tuple[tuple[NestLoop, ...], Shape], Amount] = {}
         self._multiplied: dict[NestDot, Amount] = {}
@@ -71,8 +77,12 @@ class WorkCounts:
         self._bounds: dict[tuple[NestLoop | Place | None, ...], tuple[int, int, int] | None] = {}
         self._distinct: dict[Access, int] = {}
         self._numbers: dict[Expr, int] = {}
+        self.rooms: dict[Dim, int] = {}
+        """The elements that tiles have along a size, with what pads them, for those who ask often (`GridCost`)."""
         self._totals: dict[Value, int] = {}
         self._scalars: dict[tuple[tuple[Value, Place], ...], ScalarValues] = {}
+        self._gone_through: dict[object, list[tuple[ScalarValues, float]]] = {}
+        """The blocks that were gone through one by one, of axes within loops, and how many each stands for."""
         self._guessed: set[Value] = set()
         self.block_sizes: dict[Value, int] = {}
         self.axis_of: dict[str, Value] = {}
@@ -91,9 +101,21 @@ class WorkCounts:
     def moved(self, access: Access) -> Amount:
         """Elements that an access moves, each time that it does."""
         if access not in self._moved:
-            amount = self._sum(_Term(access.loops, tuple(_selected(access))))
-            self._moved[access] = replace(amount, number=amount.number / access.repeats)
+            amount = self._sum(_Term(access.loops, self._factors(access)))
+            self._moved[access] = Amount(amount.number / access.repeats, amount.exact)
         return self._moved[access]
+
+    def blocks_inside(self, access: Access) -> float:
+        """The share of blocks of the grid for which a load is made: of those that are shifted far others lie wholly
+        outside of the tensor."""
+        share = 1.0
+        for index, dim in zip(access.op.indices, access.tensor.shape):
+            if not access.is_read or not isinstance(index, Value) or not isinstance(index.type, AxisType):
+                continue
+            axis, offset = _unshifted(index)
+            if axis in self.nest.axis_values and offset and is_far(offset, self.block_sizes[axis]):
+                share *= blocks_inside(offset, self.block_sizes[axis], self.total(axis), self.number(dim))
+        return share
 
     def distinct(self, access: Access) -> int:
         """Elements of the tensor that an access touches, at most: each counts once."""
@@ -177,17 +199,66 @@ class WorkCounts:
     # Sums over programs and turns
 
     def _sum(self, term: _Term) -> Amount:
+        """Many accesses are alike, and so have one term: it is added up once."""
+        if term not in self._sums:
+            self._sums[term] = self._added(term)
+        amount, around = self._sums[term]
+        guessed = any(axis in self._guessed for axis in around)
+        return Amount(amount.number, False) if guessed else amount
+
+    def _factors(self, access: Access) -> tuple[_Length, ...]:
+        """Those of what an access moves, but for coordinates that are known to lie inside: accesses that differ in
+        these alone are alike."""
+        if access not in self._factors_of:
+            scalars = self.scalars({})
+            factors = [one for one in _selected(access) if not self._is_inside(one, scalars)]
+            self._factors_of[access] = tuple(factors)
+        return self._factors_of[access]
+
+    def _is_inside(self, length: _Length, scalars: ScalarValues) -> bool:
+        if length.index is None or isinstance(length.index.type, AxisType):
+            return False
+        at = scalars.of(length.index)
+        return at is not None and 0 <= at < self.number(length.size)
+
+    def _added(self, term: _Term) -> tuple[Amount, Sequence[Value]]:
+        """The sum of a term, and the axes around it."""
         around = [*self.nest.axis_values, *(loop.axis for loop in term.loops if loop.axis is not None)]
         apart = self._looked_at(term, around)
         counted = _Counted(self, term, apart, [axis for axis in around if axis not in apart])
         total, exact = float(counted.alike), counted.is_known
         for axes in ([], *counted.groups()):
             part = counted.part(axes)
-            amounts = [(weight, part.at(places)) for places, weight in self._places(term, axes, {})]
-            total *= sum(weight * amount.number for weight, amount in amounts)
-            exact = exact and all(amount.exact for _, amount in amounts) and not self._is_sampled(axes)
-        guessed = any(axis in self._guessed for axis in around)
-        return Amount(total, exact and not guessed)
+            found = self._known_part(term, axes, part)
+            total *= found.number
+            exact = exact and found.exact
+        return Amount(total, exact), around
+
+    def _known_part(self, term: _Term, axes: Sequence[Value], part: _Part) -> Amount:
+        """The sum of the factors of a group of axes: other blocks than theirs change nothing. Where data say how far a
+        loop goes, it is added up again."""
+        mentioned = part.mentioned | {*axes, *(loop.axis for loop in term.loops)}
+        sizes = tuple([size for axis, size in self.block_sizes.items() if axis in mentioned])
+        key = (term.loops, tuple(axes), part.factors, sizes)
+        if key in self._parts:
+            return self._parts[key]
+        found = self._added_part(term, axes, part)
+        if not self._guessed:
+            self._parts[key] = found
+        return found
+
+    def _added_part(self, term: _Term, axes: Sequence[Value], part: _Part) -> Amount:
+        """The sum of the factors of a group of axes."""
+        key = (term.loops, tuple(axes))
+        if key not in self._gone_through:
+            placed = self._places(term, axes, {})
+            self._gone_through[key] = [(self.scalars(places), weight) for places, weight in placed]
+        total, exact = 0.0, not self._is_sampled(axes)
+        for values, weight in self._gone_through[key]:
+            number, is_known = part.at(values)
+            total += weight * number
+            exact = exact and is_known
+        return Amount(total, exact)
 
     def stepped_by(self, axis: Value, term: _Term) -> frozenset[Value]:
         """The axes that the bounds and the step of a loop depend on."""
@@ -205,6 +276,12 @@ class WorkCounts:
 
     def _looked_at(self, term: _Term, around: Sequence[Value]) -> list[Value]:
         """The axes that are gone through block by block."""
+        key = ("gone through", term)
+        if key not in self.nest.sums:
+            self.nest.sums[key] = self._needed(term, around)
+        return self.nest.sums[key]
+
+    def _needed(self, term: _Term, around: Sequence[Value]) -> list[Value]:
         needed: set[Value] = set()
         for loop in term.loops:
             needed |= loop.depends
@@ -415,6 +492,11 @@ class _Counted:
         return 1.0 if at is None or 0 <= at < size else 0.0
 
 
+_Factors: TypeAlias = (
+    "tuple[tuple[tuple[_Length | tuple[object, ...], Value | None], ...], tuple[tuple[Value, bool], ...]]"
+)
+
+
 class _Part:
     """The factors of one group of axes."""
 
@@ -424,11 +506,20 @@ class _Part:
         self._counted = counted
         self._lengths = lengths
         self._loops = loops
+        self.factors: _Factors = (tuple((_alike(length), axis) for length, axis in lengths), tuple(loops))
+        """What tells it from other parts of the same axes."""
 
-    def at(self, places: Mapping[Value, Place]) -> Amount:
-        """The product of the factors for blocks at these places."""
-        counted, result, exact = self._counted, 1.0, True
-        values = counted.counts.scalars(places)
+    @property
+    def mentioned(self) -> frozenset[Value]:
+        """The axes whose blocks its factors speak of, besides those that are gone through."""
+        axis_of = self._counted.counts.axis_of
+        dims = [dim for one, _ in self._lengths for dim in (one.dim, one.size, one.start or 0)]
+        named = {axis_of[name] for dim in dims for name in symbols_of(dim) if name in axis_of}
+        return frozenset(named).union(axis for _, axis in self._lengths if axis is not None)
+
+    def at(self, values: ScalarValues) -> tuple[float, bool]:
+        """The product of the factors for blocks at the places of these scalars; whether it is exact."""
+        counted, result, exact, places = self._counted, 1.0, True, values.places
         for length, axis in self._lengths:
             if axis is None:
                 result *= counted.placed(length, places, values)
@@ -439,13 +530,22 @@ class _Part:
             amount = counted.blocks(axis, places)
             exact = exact and amount.exact
             result *= 1 if is_used else amount.number
-        return Amount(result, exact)
+        return result, exact
 
 
 def _is_known(length: _Length, values: ScalarValues) -> bool:
     """Whether a subscript is one that can be told to lie inside or outside: what data say is taken to be inside."""
     index = length.index
     return index is None or isinstance(index.type, AxisType) or values.of(index) is not None
+
+
+def _alike(length: _Length) -> _Length | tuple[object, ...]:
+    """What lengths have in common that are one number everywhere: a block that is shifted by one number in two places
+    is two values."""
+    if length.index is None or not isinstance(length.index.type, AxisType):
+        return length
+    axis, offset = _unshifted(length.index)
+    return length if offset is None else (length.dim, axis, offset, length.size)
 
 
 def _selected(access: Access) -> Iterator[_Length]:
@@ -460,7 +560,7 @@ def _selected(access: Access) -> Iterator[_Length]:
             case Value(type=AxisType(extent=extent)):
                 yield _Length(extent, index, size)
             case Value(type=TileType(shape=shape)) if shape:
-                gathered = shape if gathered is None or len(shape) > len(gathered) else gathered
+                gathered = broadcast_shapes(gathered or (), shape)
             case _:
                 yield _Length(1, index, size)
     for dim in gathered or ():

@@ -9,16 +9,19 @@ Nothing here depends on sizes, block sizes or a machine: `count_work` puts in th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal, TypeAlias
+from functools import cached_property, wraps
+from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Function, Index, Value
+from tiledsl.ir.dtypes import f32
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import Shape, TensorType, TileType
+from tiledsl.passes.analysis.live_tiles import live_tiles
 from tiledsl.passes.analysis.quotients import repeats
+from tiledsl.passes.analysis.rounded_results import accurate_values
 from tiledsl.passes.analysis.sizes import BlockDefinition, blocks_of, is_scalar
 from tiledsl.passes.analysis.slid_axes import slid_axes
 from tiledsl.passes.nest.dependence import AxisDependence, slope
@@ -29,6 +32,11 @@ Trips = Literal["fixed", "grows", "shrinks", "band", "varies", "data"]
 """How often a loop turns, from block to block of the grid: always alike; more often the farther along an axis (causal
 attention), less often; a window that moves along; otherwise by where the block lies; or by values in memory."""
 Source = Literal["loaded", "computed", "carried"]
+Part = TypeVar("Part", "Access", "Elementwise")
+Arguments = ParamSpec("Arguments")
+Fact = TypeVar("Fact")
+MANY_TILES = 16
+"""That a program has at once, so that they and not the parts of the largest one fill the registers of its threads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +80,11 @@ class Access:
     """The axes whose blocks choose a place by what data say, and among how many: `w[expert[p], k, n]`."""
 
     @cached_property
+    def facts(self) -> dict[object, Any]:
+        """What was found out about it: see `kept`."""
+        return {}
+
+    @cached_property
     def repeats(self) -> int:
         """How many neighbours of the tile share an element of the tensor: see `passes/analysis/quotients.py`."""
         return repeats(self.op)
@@ -93,6 +106,23 @@ class Access:
         return isinstance(self.op, ops.Load)
 
 
+def kept(
+    found: Callable[Concatenate[Part, Arguments], Fact],
+) -> Callable[Concatenate[Part, Arguments], Fact]:
+    """Of a function that says what an access or an elementwise op is, whatever plans and sizes are: it is asked once,
+    where plans are many."""
+
+    @wraps(found)
+    def known(part: Part, *args: Arguments.args, **named: Arguments.kwargs) -> Fact:
+        assert not named, "arguments are given by their places"
+        key = (found, *args)
+        if key not in part.facts:
+            part.facts[key] = found(part, *args, **named)
+        return part.facts[key]
+
+    return known
+
+
 @dataclass(frozen=True, eq=False)
 class NestDot:
     """A matrix product, and where its operands come from."""
@@ -109,6 +139,13 @@ class Elementwise:
 
     op: ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Random
     loops: tuple[NestLoop, ...]
+    is_accurate: bool = False
+    """Whether more is made of a map's f32 than floats of 16 bits, so that functions are not approximations."""
+
+    @cached_property
+    def facts(self) -> dict[object, Any]:
+        """What was found out about it: see `kept`."""
+        return {}
 
     @property
     def shape(self) -> Shape:
@@ -133,6 +170,16 @@ class LoopNest:
         return tuple(axis.argument for axis in self.axes)
 
     @cached_property
+    def dependence(self) -> AxisDependence:
+        """What its integers depend on."""
+        return AxisDependence()
+
+    @cached_property
+    def sums(self) -> dict[object, Any]:
+        """What was counted of it, and is the same for other blocks (`count_work`) or plans (`held_tiles`)."""
+        return {}
+
+    @cached_property
     def tiles(self) -> tuple[tuple[Shape, int], ...]:
         """Shapes of all tiles but those in `folded_tiles`, each with the bytes of an element, once."""
         return self._shapes(value for value in self._made if value not in self._folded)
@@ -146,6 +193,15 @@ class LoopNest:
     def _shapes(self, values: Iterable[Value]) -> tuple[tuple[Shape, int], ...]:
         found = [(v.type.shape, v.type.dtype.bytes) for v in values if isinstance(v.type, TileType) and v.type.shape]
         return tuple(dict.fromkeys(found))
+
+    @cached_property
+    def live(self) -> tuple[tuple[Shape, int, int], ...]:
+        """Of a grid without loops, the tiles that are there at once where they are the most: shape, bytes of an
+        element, and how many. Empty where they are few: then the elements of each decide."""
+        if self.loops:
+            return ()
+        found = live_tiles(self.grid.body)
+        return tuple((*kind, count) for kind, count in found.items()) if found.total() >= MANY_TILES else ()
 
     @cached_property
     def _made(self) -> list[Value]:
@@ -189,6 +245,7 @@ class _Reader:
         self.grid = grid
         self.axes = tuple(blocks_of(grid))
         self.dependence = dependence
+        self.accurate = accurate_values(grid.body)
         self.loops: list[NestLoop] = []
         self.accesses: list[Access] = []
         self.dots: list[NestDot] = []
@@ -216,7 +273,8 @@ class _Reader:
                 case ops.Dot():
                     self.dots.append(NestDot(op, loops, _source(op.a), _source(op.b)))
                 case ops.Map() | ops.Cast() | ops.Reduce() | ops.Scan() | ops.Random():
-                    self.elementwise.append(Elementwise(op, loops))
+                    accurate = isinstance(op, ops.Map) and op.result.dtype == f32 and op.result in self.accurate
+                    self.elementwise.append(Elementwise(op, loops, accurate))
                 case _:
                     pass
 

@@ -24,6 +24,10 @@ def _nibble(x: _Array, i: _Array) -> _Array:
     return (found ^ 8) - 8 if np.issubdtype(x.dtype, np.signedinteger) else found
 
 
+def _float_bits(x: _Array) -> _Array:
+    return np.reshape(np.frombuffer(x.tobytes(), np.uint32), x.shape)
+
+
 _EXACT: dict[str, Callable[..., Any]] = {
     "add": np.add,
     "sub": np.subtract,
@@ -50,6 +54,7 @@ _EXACT: dict[str, Callable[..., Any]] = {
     "shl": np.left_shift,
     "shr": np.right_shift,
     "nibble": _nibble,
+    "float_bits": _float_bits,
     "where": np.where,
 }
 _EXACT_FOR_INTEGERS: dict[str, Callable[..., Any]] = {"floordiv": np.floor_divide, "mod": np.remainder}
@@ -65,7 +70,7 @@ def fold(fn: str, operands: Sequence[tuple[Number, DType]]) -> Number | None:
         result: _Array = np.asarray(
             function(*(_array(value, d).astype(to_numpy(compute_dtype(d))) for value, d in operands))
         )
-        return _number(result.astype(to_numpy(bool_ if SCALAR_FUNCTIONS[fn].gives_bool else dtype)))
+        return _number(result.astype(to_numpy(SCALAR_FUNCTIONS[fn].result(dtype))))
 
 
 def fold_cast(value: Number, source: DType, dtype: DType) -> Number | None:

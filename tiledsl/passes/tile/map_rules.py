@@ -325,6 +325,35 @@ def choice(op: Map, rewriter: Rewriter) -> bool:
     return _become(op, rewriter, chosen)
 
 
+@MAP_RULES.on(Map)
+def number_chosen_last(op: Map, rewriter: Rewriter) -> bool:
+    # where(x > y, 5, z) => where(x <= y, z, 5) of integers, (a | b) likewise: masks say where what is computed is seen
+    if op.fn != "where" or number_of(op.inputs[1]) is None or number_of(op.inputs[2]) is not None:
+        return False
+    condition, number, computed = op.inputs
+    if not _is_ordered(condition):
+        return False
+    return _become(op, rewriter, rewriter.map("where", _opposite(condition, rewriter), computed, number))
+
+
+def _is_ordered(condition: Value) -> bool:
+    """Whether a condition is a comparison of integers by their order, or that one of several such holds."""
+    op = condition.op
+    if not isinstance(op, Map) or not condition.shape:
+        return False
+    if op.fn == "or":
+        return all(map(_is_ordered, op.inputs))
+    return op.fn in _OPPOSITES_IN_ORDER and all(value.dtype.is_integer for value in op.inputs)
+
+
+def _opposite(condition: Value, rewriter: Rewriter) -> Value:
+    op = condition.op
+    assert isinstance(op, Map)
+    if op.fn == "or":
+        return rewriter.map("and", *(_opposite(value, rewriter) for value in op.inputs))
+    return rewriter.map(_OPPOSITES_IN_ORDER[op.fn], *op.inputs)
+
+
 # Where the work is done
 
 

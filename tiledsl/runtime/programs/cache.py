@@ -25,6 +25,9 @@ _MAGIC = b"tiledsl-artifact-1\n"
 _DIGEST_BYTES = 16
 _PREFIX = 2
 """Letters of an entry's name that are its folder's."""
+_WRITERS = 8
+"""Processes that may fill one folder at a time: each looks through it again once it has written so great a part of what
+was free."""
 _SOURCE_SUFFIXES = (".py", ".lark")
 
 
@@ -71,6 +74,8 @@ class DiskCache:
         self.directory = directory
         self.limit = limit
         self._failed = False
+        self._spare = -1
+        """Bytes that may be written before the folder is looked through again: that takes longer than to write one."""
 
     def get(self, name: str) -> bytes | None:
         """The content of an entry, or None if there is none that is whole."""
@@ -100,9 +105,11 @@ class DiskCache:
         temporary = path.with_name(f".new-{os.getpid()}-{threading.get_ident()}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            temporary.write_bytes(_MAGIC + _checksum(content) + content)
+            written = temporary.write_bytes(_MAGIC + _checksum(content) + content)
             os.replace(temporary, path)
-            self._evict()
+            self._spare -= written
+            if self._spare < 0:
+                self._evict()
         except OSError as error:
             with contextlib.suppress(OSError):
                 temporary.unlink()
@@ -132,14 +139,14 @@ class DiskCache:
                     status = entry.stat()
                     entries.append((status.st_mtime, status.st_size, entry.path))
         total = sum(size for _, size, _ in entries)
-        if total <= self.limit:
-            return
-        for _, size, path in sorted(entries):
-            if total <= self.limit * 0.9:
-                break
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-                total -= size
+        if total > self.limit:
+            for _, size, path in sorted(entries):
+                if total <= self.limit * 0.9:
+                    break
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+                    total -= size
+        self._spare = (self.limit - total) // _WRITERS
 
 
 def _checksum(content: bytes) -> bytes:

@@ -64,8 +64,9 @@ class PlanSource(Protocol):
         """The plan to take; None: the model is to plan."""
         ...
 
-    def refused(self, question: PlanQuestion, answer: Answer, reason: str, /) -> None:
-        """Is told that its answer was not used, and why."""
+    def refused(self, question: PlanQuestion, answer: Answer, reason: str, /, *, expected: bool = False) -> None:
+        """Is told that its answer was not used, and why. `expected`: as where a library is not on this machine, which
+        is nothing to warn of."""
         ...
 
     def mark(self) -> str:

@@ -23,6 +23,16 @@ ENTRIES: dict[str, ErrorSpec] = {
         "there is nowhere to keep what a search finds: TILEDSL_TUNING is `off`, or there is no cache directory",
         "pass `database=` with a folder, or set TILEDSL_TUNING to one",
     ),
+    "library-missing": ErrorSpec(
+        TileRuntimeError,
+        "a search is to try calls of libraries, and there is none: {reason}",
+        "install one with `pip install tiledsl[library]`, or search without `libraries=True`",
+    ),
+    "library-call": ErrorSpec(
+        TileRuntimeError,
+        "a call of cuBLASLt in the place of `{kernel}` failed: {reason}",
+        "search for its plan again, or switch measured plans off with TILEDSL_TUNING=off",
+    ),
     "tuning-device": ErrorSpec(
         TileRuntimeError,
         "nothing was measured on a device `{device}`, or on more than one whose name begins so",

@@ -73,6 +73,13 @@ def test_other_sizes_targets_and_options_are_lowered_by_themselves(lowered: list
     assert len(lowered) == 4
 
 
+def test_who_audits_what_was_built_does_not_wait_again(lowered: list[Module], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_lowerings, "WORTH_KEEPING", 1e9)
+    built = tiledsl.fuse(ROWS).build("cpu", N=40)
+    assert built.audit().kernels
+    assert len(lowered) == 1
+
+
 def half_a_function(module: Module, *, locations: bool) -> str:
     return "func @nothing"
 
@@ -80,12 +87,11 @@ def half_a_function(module: Module, *, locations: bool) -> str:
 def test_a_damaged_entry_is_made_anew(
     lowered: list[Module], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    fused = tiledsl.fuse(ROWS)
     with monkeypatch.context() as patched:
         patched.setattr(kept_lowerings, "print_module", half_a_function)
-        fused.lowered_before("cpu", {"N": 40})
+        tiledsl.fuse(ROWS).lowered_before("cpu", {"N": 40})
         with caplog.at_level(logging.WARNING):
-            fused.lowered_before("cpu", {"N": 40})
+            tiledsl.fuse(ROWS).lowered_before("cpu", {"N": 40})
     assert len(lowered) == 2
     assert "made anew" in caplog.text
 

@@ -12,6 +12,7 @@ import pytest
 import tiledsl
 from gemm import gemm
 from tests.support.fakes.fake_driver import FakeDriver, fake_driver
+from tests.support.fakes.fake_library import FakeLibrary, fake_library
 from tests.support.fakes.fake_runner import FakeRunner
 from tests.support.fakes.table_runner import crews_by
 from tiledsl import tile
@@ -106,6 +107,21 @@ def test_calls_take_what_was_found(driver: FakeDriver, runners: list[TableRunner
         dispatcher = gemm._current.dispatchers.current()  # pyright: ignore[reportPrivateUsage]
     plans = [getattr(bound.description, "plan", "") for launch in dispatcher.launches for bound in launch.variants]
     assert plans == [outcome.winner]
+
+
+def test_a_kernel_that_is_one_product_by_a_library(
+    driver: FakeDriver, runners: list[TableRunner], tmp_path: Path
+) -> None:
+    a, b = owned(driver)
+    library = FakeLibrary(driver=driver)
+    with fake_library(library):
+        (outcome,) = gemm.tune(a, b, database=tmp_path, libraries=True).outcomes
+        (call, alignment), *_ = library.asked
+        assert (call.rows, call.columns, call.sums, call.dtype) == (48, 64, 32, "f16")
+        assert all(known >= 2 for known in alignment[:3])
+        assert [trial.plan for trial in outcome.trials if trial.plan.startswith("cuBLASLt")]
+        (other,) = tiledsl.tune(gemm, a, b, database=tmp_path, libraries=True).outcomes
+    assert other.known
 
 
 def test_a_call_that_cannot_be_made(driver: FakeDriver, tmp_path: Path) -> None:

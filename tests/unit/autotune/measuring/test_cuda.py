@@ -22,7 +22,7 @@ from tiledsl.autotune.measuring import cuda_workload
 from tiledsl.autotune.measuring.cases import Case
 from tiledsl.autotune.measuring.child import ChildRunner
 from tiledsl.autotune.measuring.cuda_build import BuildPool, CudaBuild, CudaBuildBench, cuda_runner
-from tiledsl.autotune.measuring.cuda_workload import SHORT, CudaBench, CudaWorkload
+from tiledsl.autotune.measuring.cuda_workload import CudaBench, CudaWorkload
 from tiledsl.autotune.measuring.given import GivenArrays
 from tiledsl.autotune.measuring.host import Limits
 from tiledsl.autotune.records.database import Database, Writer
@@ -115,9 +115,12 @@ def test_a_compiler_that_hangs_or_crashes_costs_one_plan() -> None:
 
 @dataclass
 class HostDevice:
-    """A device whose memory is the host's, and whose launches are the reference executor's. `seconds_of` a call."""
+    """A device whose memory is the host's, and whose launches are the reference executor's.
+
+    `seconds_of`: of a call in a graph; `alone`: of one that is launched by itself."""
 
     seconds_of: float = 1e-3
+    alone: float = 1e-3
     faults: int = 0
     fails: bool = False
     kept: list[Any] = field(default_factory=list[Any])
@@ -152,7 +155,7 @@ class HostDevice:
     ) -> float:  # fmt: skip
         assert len(pointers) == 3
         self.asked.append((calls, graph))
-        return self.seconds_of
+        return self.seconds_of if graph else self.alone
 
 
 def bench(task: tuple[CudaProgram, Task], device: HostDevice) -> CudaBench:
@@ -218,15 +221,17 @@ def test_a_device_that_fails_ends_the_process(
     assert "there is nowhere to keep" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("seconds", "expected"), [(5e-6, (40, True)), (30e-6, (6, False)), (1.0, (1, False))])
-def test_short_calls_are_timed_as_one_graph(
-    task: tuple[CudaProgram, Task], seconds: float, expected: tuple[int, bool]
+@pytest.mark.parametrize(
+    ("alone", "in_graphs", "guess", "calls"),
+    [(5e-6, 5e-6, 40, 40), (24e-6, 3e-6, 8, 66), (40e-6, 30e-6, 5, 6), (1.0, 1.0, 1, 1), (0.0, 0.0, 200, 200)],
+)
+def test_samples_are_graphs_whose_length_does_not_depend_on_the_host(
+    task: tuple[CudaProgram, Task], alone: float, in_graphs: float, guess: int, calls: int
 ) -> None:
-    device = HostDevice(seconds)
+    device = HostDevice(in_graphs, alone)
     work = bench(task, device)
-    assert [work.seconds(task[1].pick.plan) for _ in range(2)] == [seconds] * 2
-    assert device.asked == [(1, False)] * 3 + [expected] * 2
-    assert expected[1] == (seconds < SHORT)
+    assert [work.seconds(task[1].pick.plan) for _ in range(2)] == [in_graphs] * 2
+    assert device.asked == [(1, False)] * 3 + [(guess, True)] + [(calls, True)] * 2
     assert device.bound == 1
 
 

@@ -55,6 +55,14 @@ def test_a_device_runs_code_for_the_nearest_older_architecture(capability: tuple
         assert services.CudaServices().arch(0) == arch
 
 
+@pytest.mark.parametrize(("gigabytes", "arch"), [(4917, "sm_90"), (3352, "sm_90"), (2400, "sm_90:132x2400")])
+def test_a_device_with_a_memory_of_its_own(gigabytes: int, arch: str) -> None:
+    with fake_driver(gigabytes=gigabytes):
+        assert services.CudaServices().arch(0) == arch
+        for name in ("sm_90", arch):
+            assert services.CudaServices().at_hand(name) == ["Fake, 132 multiprocessors"]
+
+
 def test_a_device_that_is_too_old() -> None:
     with fake_driver(capability=(7, 5)), pytest.raises(TileUnsupportedError, match="`sm_75` is older than `sm_80`"):
         services.CudaServices().arch(0)

@@ -66,6 +66,13 @@ def test_functions(name: str) -> None:
     assert in_a_formula(f"tile.{name}(t)").fix == advice
 
 
+def test_every_op_of_the_library_is_told_to_who_looks_for_it_in_the_language() -> None:
+    words = language_words()
+    assert [name for name in ops.__all__ if name not in words and name not in FUNCTIONS] == []
+    meant = [word for word, advice in FUNCTIONS.items() if advice == f"write `ops.{word}` in a formula"]
+    assert set(meant) <= set(ops.__all__)
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_methods(name: str) -> None:
     advice = METHODS[name].format(x="t")

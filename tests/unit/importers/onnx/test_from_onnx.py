@@ -165,3 +165,11 @@ def test_weights_in_files_beside_the_model(tmp_path: Path) -> None:
 def test_one_node() -> None:
     node: Any = helper.make_node("Relu", ["x"], ["y"])
     assert np.array_equal(backend.run_node(node, [X])[0], np.maximum(X, 0))
+
+
+def test_classes_are_drawn_by_their_probabilities() -> None:
+    model = onnx_model("(float[2, 3] x) => (int32[2, 600] y)", "y = Multinomial<sample_size = 600, seed = 3.0>(x)")
+    logits = np.log(np.array([[1, 2, 1], [1, 0, 3]], np.float32) + 1e-30)
+    drawn: Any = tiledsl.from_onnx(model)(logits)
+    shares = np.stack([(drawn == each).mean(1) for each in range(3)], 1)
+    assert np.abs(shares - [[0.25, 0.5, 0.25], [0.25, 0, 0.75]]).max() < 0.08

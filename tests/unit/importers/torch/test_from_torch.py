@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -117,3 +118,90 @@ def test_a_model_that_changes_its_buffers_is_refused() -> None:
     model = torch.nn.BatchNorm1d(4).train()
     with pytest.raises(TileUnsupportedError, match="changes running_mean"):
         tiledsl.from_torch(model, torch.randn(4, 4))
+
+
+def test_an_error_shows_the_expression_and_the_calls_that_led_to_it() -> None:
+    class Inner(torch.nn.Module):
+        def rotated(self, x: Any) -> Any:
+            return 1 + torch.linalg.qr(x)[0]
+
+        def forward(self, x: Any) -> Any:
+            return self.rotated(x) * torch.linalg.eigh(x)[0]
+
+    with pytest.raises(TileUnsupportedError) as caught:
+        tiledsl.from_torch(torch.nn.Sequential(Inner()), torch.randn(4, 4))
+    assert caught.value.location is not None
+    assert [place.source for place in caught.value.location.chain()] == ["torch.linalg.qr(x)", "self.rotated(x)"]
+    assert "and aten._linalg_eigh.default in `0` (Inner)" in str(caught.value)
+
+
+def test_what_no_line_of_the_users_calls_is_located_where_the_model_is_read() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.RReLU()).train()
+    with pytest.raises(TileUnsupportedError, match="where it draws random numbers") as caught:
+        tiledsl.from_torch(model, torch.randn(4, 4))
+    assert caught.value.location is not None
+    assert caught.value.location.source == "tiledsl.from_torch(model, torch.randn(4, 4))"
+
+
+def test_an_export_that_fails_prints_nothing_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
+    def formula(x: Any) -> Any:
+        print("looks", file=sys.stderr)
+        return x if x.max() > 0 else -x
+
+    with pytest.raises(TileUnsupportedError):
+        tiledsl.from_torch(formula, torch.zeros(3))
+    assert capfd.readouterr().err == "looks\n"
+
+
+def test_a_number_of_values_stays_a_tensor() -> None:
+    def formula(x: Any) -> Any:
+        largest = x.abs().max().item()
+        return (x / largest).clamp(-largest, largest) + 2 * largest
+
+    x = torch.randn(5)
+    agree(tiledsl.from_torch(formula, x)(x), formula(x))
+
+
+def test_open_sizes_are_numbers() -> None:
+    def formula(x: Any) -> Any:
+        return x.reshape(x.shape[0], -1) * x.shape[0] / x.numel()
+
+    shapes = {"x": {0: torch.export.Dim("batch", min=2, max=64)}}
+    built = tiledsl.fuse(tiledsl.from_torch(formula, torch.randn(6, 2, 3), dynamic_shapes=shapes)).build("cpu")
+    x = torch.randn(4, 2, 3)
+    agree(built(x), formula(x))
+
+
+def test_of_both_branches_of_a_condition_one_is_chosen() -> None:
+    class Chosen(torch.nn.Module):
+        def __init__(self) -> None:
+            torch.nn.Module.__init__(self)
+            self.first = torch.nn.Linear(3, 3)
+            self.second = torch.nn.Linear(3, 3)
+
+        def forward(self, x: Any) -> Any:
+            return torch.cond(x.max() > 0, self.first, self.other, (x,))
+
+        def other(self, x: Any) -> Any:
+            return self.second(x).relu()
+
+    model = Chosen().eval()
+    graph = tiledsl.from_torch(model, torch.ones(2, 3))
+    for x in (torch.ones(2, 3), -torch.ones(2, 3)):
+        agree(graph(x), model(x))
+
+
+def test_a_branch_without_a_formula_is_refused() -> None:
+    def scaled(x: Any) -> Any:
+        return torch.linalg.eigh(x)[0] * x
+
+    def formula(x: Any) -> Any:
+        return torch.cond(x.max() > 0, scaled, torch.relu, (x,))
+
+    with pytest.raises(TileUnsupportedError, match=r"aten\._linalg_eigh"):
+        tiledsl.from_torch(formula, torch.eye(3))
+
+
+def test_what_pytorch_cannot_take_apart_is_an_error_of_this_package() -> None:
+    with pytest.raises(tiledsl.TileRuntimeError, match="`CrossMapLRN2d` raises while it is written down"):
+        tiledsl.from_torch(torch.nn.CrossMapLRN2d(3), torch.randn(1, 4, 5, 5))

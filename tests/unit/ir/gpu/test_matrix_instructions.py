@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiledsl.ir.gpu.matrix_instructions import FMA, INSTRUCTIONS, MatrixInstruction, fits, fma_layouts, tiled_layouts
+from tiledsl.ir.gpu.matrix_instructions import (
+    FMA,
+    INSTRUCTIONS,
+    MatrixInstruction,
+    fits,
+    fma_layouts,
+    in_runs,
+    single_of,
+    tiled_layouts,
+)
 from tiledsl.ir.layouts.layout import RegisterLayout
 
 Formula = Callable[[int, int, int], tuple[int, int]]
@@ -54,8 +63,12 @@ def fragments(instruction: MatrixInstruction) -> tuple[RegisterLayout, RegisterL
     return instruction.a_fragment, instruction.b_fragment, instruction.accumulator_fragment
 
 
+SINGLE = {name for name, row in INSTRUCTIONS.items() if row.parts == 1}
+RUNS = sorted(set(INSTRUCTIONS) - SINGLE)
+
+
 def test_the_table_is_complete() -> None:
-    assert set(MANUAL) | {"fma"} == set(INSTRUCTIONS)
+    assert set(MANUAL) | {"fma"} == SINGLE
     assert all(name == instruction.name for name, instruction in INSTRUCTIONS.items())
 
 
@@ -71,6 +84,37 @@ def test_fragments_are_those_of_the_manual(name: str) -> None:
         for lane in range(32):
             for i in range(count):
                 assert layout.coordinates(lane, i) == formula(lane >> 2, lane % 4, i)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_instructions_of_runs(name: str) -> None:
+    """Each instruction takes the next words of each row and of each column, and lanes have the same of K in both."""
+    instruction = INSTRUCTIONS[name]
+    single = single_of(instruction)
+    first, second, result = fragments(instruction)
+    if instruction.turned:
+        first, second, result = (layout.permuted([1, 0]) for layout in (second, first, result))
+    assert result == single.accumulator_fragment
+    per = second.slots // instruction.parts
+    for lane in range(32):
+        for part in range(instruction.parts):
+            taken = [row * first.slots // 2 + part * per + i for row in range(2) for i in range(per)]
+            left = [first.coordinates(lane, slot) for slot in taken]
+            right = [second.coordinates(lane, part * per + i) for i in range(per)]
+            assert [k for _, k in left] == 2 * [k for k, _ in right]
+            assert [row for row, _ in left] == [lane // 4 + 8 * row for row in range(2) for _ in range(per)]
+            assert {column for _, column in right} == {lane // 4}
+    every = {second.coordinates(lane, slot)[0] for lane in range(4) for slot in range(second.slots)}
+    assert every == set(range(instruction.k))
+
+
+def test_the_longest_runs_that_fit() -> None:
+    halves = INSTRUCTIONS["m16n8k16_f16_f32"]
+    assert in_runs(halves, 16, is_left=True).name == "m16n8k16x4_f16_f32"
+    assert in_runs(halves, 31, is_left=False).name == "m8n16k16x4_f16_f32"
+    assert in_runs(halves, 64, is_left=False).name == "m8n16k16x8_f16_f32"
+    assert in_runs(halves, 4, is_left=False) is halves
+    assert in_runs(INSTRUCTIONS["m8n8k4_f64_f64"], 64, is_left=True) is INSTRUCTIONS["m8n8k4_f64_f64"]
 
 
 def test_mnemonics() -> None:
@@ -116,7 +160,7 @@ def multiplied(
     return result
 
 
-@pytest.mark.parametrize("name", MANUAL)
+@pytest.mark.parametrize("name", [*MANUAL, *RUNS[::5]])
 @pytest.mark.parametrize("warps", [(1, 1), (2, 2), (1, 3), (4, 1)])
 @pytest.mark.parametrize("copies", [1, 2])
 def test_warps_compute_whole_products(name: str, warps: tuple[int, int], copies: int) -> None:

@@ -20,6 +20,7 @@ from tiledsl.ir.tile_ops import Grid
 from tiledsl.passes.cpu.choose_blocks import launch_blocks
 from tiledsl.passes.cpu.cpu_cost import CpuTimes, cpu_times, total_time
 from tiledsl.passes.cpu.grid_work import GridWork, collect_work, grid_programs
+from tiledsl.passes.cpu.plan_launch import plan_launch
 from tiledsl.passes.machine import CORE, MACHINES
 from tiledsl.passes.manager import PassManager
 from tiledsl.passes.nest.loop_nest import loop_nest
@@ -235,3 +236,41 @@ def test_narrow_products_take_less_where_there_is_an_instruction(
     plain, fast = (cpu_times(work, machine, sizes(256), blocks) for machine in (MACHINE, having))
     assert plain.products / times <= fast.products < plain.products / (times - 0.7)
     assert fast.packing == plain.packing
+
+
+SCATTER = """
+func @f(%x: tensor<f32, [N, D], unit=1>, %i: tensor<i64, [N], unit=0>, %y: tensor<f32, [M, D], unit=1>) {
+  %N = tile.size() {value = N}
+  %D = tile.size() {value = D}
+  tile.grid([%N, %D]) {blocks = [auto, auto]} body(%n: axis<n>, %d: axis<d>) {
+    %at = tile.load(%i, [%n])
+    %t = tile.load(%x, [%n, %d])
+    %old = tile.atomic(%y, [%at, %d], %t) {fn = add}
+  }
+  tile.return([%y])
+}
+"""
+COUNTS = """
+func @f(%i: tensor<i64, [N], unit=0>, %y: tensor<f32, [M], unit=0>) {
+  %N = tile.size() {value = N}
+  tile.grid([%N]) {blocks = [auto]} body(%n: axis<n>) {
+    %at = tile.load(%i, [%n])
+    %one = tile.constant() {value = 1.0, dtype = f32}
+    %t = tile.broadcast(%one) {shape = [n]}
+    %old = tile.atomic(%y, [%at], %t) {fn = add}
+  }
+  tile.return([%y])
+}
+"""
+
+
+def test_updates_of_rows_get_one_thread_and_single_ones_several() -> None:
+    """One thread adds rows by vectors; several need a compare-and-swap for each element."""
+    numbers = {"N": 100_000, "D": 96, "M": 20_000}
+    machine = MACHINES["avx2"]
+    rows, counts = work_of(SCATTER), work_of(COUNTS)
+    assert plan_launch([rows], machine, numbers, 2).threads == (1,)
+    assert plan_launch([counts], machine, numbers, 8).threads > (1,)
+    blocks = plan_launch([rows], machine, numbers, 2).blocks
+    alone = cpu_times(rows, machine, numbers, blocks)
+    assert alone.elementwise < cpu_times(rows, machine, numbers, blocks, alone=False).elementwise / 8

@@ -39,6 +39,10 @@ def test_what_is_usual_is_not_said() -> None:
     ]
     (grid,) = plan_words(Plan((GridPlan(128, programs=132, counted=True),)), TENSORS)
     assert grid == ("grid", "128 threads per block, 132 programs take blocks from a counter")
+    (grid,) = plan_words(Plan((GridPlan(128, programs=132, private=True),)), TENSORS)
+    assert grid[1] == (
+        "128 threads per block, 132 programs go through all blocks, small tensors updated in shared memory first"
+    )
     copies = Plan((GridPlan(128, copied=(0, 1), lines=(1,)),))
     (grid,) = plan_words(copies, TENSORS)
     assert grid[1] == (

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiledsl.passes.gpu.lower_to_gpu import LowerToGpu
-from tiledsl.passes.gpu.plan import ROLES, GridPlan, Plan, parse_plan
+from tiledsl.passes.gpu.plan import ROLES, GridPlan, LibraryPlan, Plan, parse_plan
 from tiledsl.passes.pipeline_text import parse_pipeline
 
 NUMBERS = st.integers(1, 2**20)
@@ -20,6 +20,7 @@ GRIDS = st.builds(
     rows=NUMBERS, across=NUMBERS,
     copied=st.lists(st.integers(0, 9), max_size=3).map(tuple), lines=st.lists(st.integers(0, 9), max_size=3).map(tuple),
     flat=st.booleans(), counted=st.booleans(), swapped=st.booleans(), split=st.booleans(),
+    private=st.booleans(),
 )  # fmt: skip
 
 
@@ -27,13 +28,17 @@ def pairs(names: st.SearchStrategy[str]) -> st.SearchStrategy[tuple[tuple[str, i
     return st.lists(st.tuples(names, NUMBERS), max_size=3).map(tuple)
 
 
+LIBRARIES = st.builds(
+    LibraryPlan, version=NUMBERS, workspace=st.integers(0, 2**25),
+    algorithm=st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=8).map(tuple),
+)  # fmt: skip
 PLANS = st.builds(
     Plan, grids=st.lists(GRIDS, max_size=3).map(tuple), blocks=pairs(SYMBOLS), capacities=pairs(SIZES),
     sizes=pairs(SYMBOLS), divisors=pairs(SYMBOLS),
     alignment=st.lists(st.sampled_from([1, 2, 16]), max_size=3).map(tuple), chained=st.booleans(),
     parts=st.lists(NUMBERS, max_size=3).map(tuple), packed=st.lists(st.sampled_from([0, 2, 16]), max_size=3).map(tuple),
     steps=st.lists(st.sampled_from([0, 64, 65, 98]), max_size=3).map(tuple),
-    turned=st.lists(st.integers(0, 9), max_size=3).map(tuple),
+    turned=st.lists(st.integers(0, 9), max_size=3).map(tuple), library=st.none() | LIBRARIES, forwarded=st.booleans(),
 )  # fmt: skip
 
 
@@ -45,7 +50,7 @@ def test_text_is_read_back(plan: Plan) -> None:
 def test_every_field_is_drawn() -> None:
     of_grids = {"threads", "cluster", "warps", "stages", "row_threads", "programs", "raster"}
     of_grids |= {"roles", "splits", "rows", "resident", "copied", "lines", "across", "flat", "counted", "swapped"}
-    of_grids |= {"split"}
+    of_grids |= {"split", "private"}
     assert set(GridPlan.__dataclass_fields__) == of_grids
     of_plans = {
         "grids",
@@ -59,8 +64,11 @@ def test_every_field_is_drawn() -> None:
         "packed",
         "steps",
         "turned",
+        "library",
+        "forwarded",
     }
     assert set(Plan.__dataclass_fields__) == of_plans
+    assert set(LibraryPlan.__dataclass_fields__) == {"version", "algorithm", "workspace"}
 
 
 def test_text() -> None:

@@ -27,7 +27,9 @@ SIZE = 12
         (lambda i: 7 - i, (0, 7)),
         (lambda i: tile.minimum(i * 3, 11), (0, 11)),
         (lambda i: tile.maximum(i - 9, -4), (-4, -2)),
-        (lambda i: i.to(tile.i32) + 1, None),
+        (lambda i: i.to(tile.i32) + 1, (1, 8)),
+        (lambda i: i.to(tile.i32) * 1000000000, None),
+        (lambda i: i.to(tile.i16) + 1, None),
     ],
 )
 def test_spans(at: Any, span: tuple[int, int] | None) -> None:

@@ -90,6 +90,14 @@ def test_least_recently_used_go_first(tmp_path: Path) -> None:
     assert kept == [0, 3, 4, 5]
 
 
+def test_the_limit_holds_after_every_entry(tmp_path: Path) -> None:
+    """The folder is not looked through at each."""
+    caches = [DiskCache(tmp_path, 20_000), DiskCache(tmp_path, 20_000)]  # as two processes have them
+    for number in range(120):
+        caches[number % 2].put(f"{number % 7}{number:05}", b"x" * (100 + 37 * number % 900))
+        assert sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()) <= 20_000
+
+
 def test_digest_knows_where_a_text_ends() -> None:
     assert digest(["ab", "c"]) != digest(["a", "bc"])
     assert digest(["a"]) != digest(["a", ""])

@@ -65,6 +65,7 @@ EXECUTORS: dict[type[Op], Callable[[Any, Any], tuple[Any, ...]]] = {
     gpu_ops.Wait: shared_buffers.wait,
     gpu_ops.Read: shared_buffers.read,
     gpu_ops.Write: shared_buffers.write,
+    gpu_ops.Combine: shared_buffers.combine,
     gpu_ops.Arange: registers.arange,
     gpu_ops.Pad: registers.pad,
     gpu_ops.Convert: registers.convert,
@@ -109,6 +110,7 @@ CONCURRENT: dict[type[Op], Concurrent] = {
 PAUSES_BEFORE: frozenset[type[Op]] = frozenset(
     {
         gpu_ops.Load, gpu_ops.Store, gpu_ops.Atomic, gpu_ops.Copy, gpu_ops.Read, gpu_ops.Write,
+        gpu_ops.Combine,
         async_ops.MbarrierExpect, async_ops.MbarrierArrive, async_ops.TmaLoad, async_ops.TmaWindows, async_ops.TmaStore,
         async_ops.Exchange, async_ops.Wgmma,
     }

@@ -13,6 +13,7 @@ from tiledsl.backend_ref.emulator.agents.shadow import NOBODYS, Accessor, Confli
 from tiledsl.backend_ref.emulator.ops.registers import check_replicas, check_same_layout
 from tiledsl.backend_ref.scalar_functions import Array, apply
 from tiledsl.ir.core import Op, Value
+from tiledsl.ir.fold_identities import PAIRWISE
 from tiledsl.ir.gpu.gpu_ops import Atomic, Copy, Load, Store
 from tiledsl.ir.layouts.layout import Integers, RegisterLayout
 from tiledsl.ir.type_rules import tensor_type
@@ -343,7 +344,7 @@ def atomic(agent: Agent, op: Atomic) -> tuple[Array, ...]:
     if op.value not in agent.first_only:
         check_replicas_of(agent, op, layout, value, access.active)
     before = poison(op.value.dtype, value.shape)
-    function = {"max": "maximum", "min": "minimum"}.get(op.fn, op.fn)
+    function = PAIRWISE.get(op.fn, op.fn)
     writers = _writers(agent, layout)
     writes = access.active & writers
     before[np.broadcast_to(writers, before.shape) & ~access.active] = 0

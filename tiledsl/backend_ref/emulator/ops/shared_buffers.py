@@ -18,12 +18,13 @@ from tiledsl.backend_ref.emulator.ops.bank_conflicts import note_conflicts
 from tiledsl.backend_ref.emulator.ops.global_memory import check_vectors, read_tensor
 from tiledsl.backend_ref.emulator.ops.matrices import check_matrices
 from tiledsl.backend_ref.emulator.ops.registers import check_replicas, is_writer
-from tiledsl.backend_ref.scalar_functions import Array
+from tiledsl.backend_ref.scalar_functions import Array, apply
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import to_numpy
+from tiledsl.ir.fold_identities import PAIRWISE
 from tiledsl.ir.gpu.access_rules import layout_in_buffer
 from tiledsl.ir.gpu.async_ops import NamedBarrier, ProxyFence, Turn
-from tiledsl.ir.gpu.gpu_ops import Barrier, Buffer, Commit, Copy, Read, Reuse, View, Wait, Write
+from tiledsl.ir.gpu.gpu_ops import Barrier, Buffer, Combine, Commit, Copy, Read, Reuse, View, Wait, Write
 from tiledsl.ir.gpu.warpgroup_instructions import WARPGROUP
 from tiledsl.ir.layouts.buffer_layout import SharedLayout
 from tiledsl.ir.layouts.layout import Integers, RegisterLayout, replicate
@@ -211,6 +212,33 @@ def write(agent: Agent, op: Write) -> tuple[Array, ...]:
     who = agent.accessor(op, transfer.threads)
     claim_bytes(agent, op, who, np.reshape(transfer.bytes, -1), transfer.threads)
     agent.program.memory[transfer.bytes] = bytes_of(registers[transfer.moved])
+    return ()
+
+
+def combine(agent: Agent, op: Combine) -> tuple[Array, ...]:
+    """One thread after the other."""
+    layout, dtype = op.value.layout, op.value.dtype
+    shape = (agent.size, layout.slots)
+    value, place = (np.broadcast_to(agent.array(one), shape) for one in (op.value, op.index))
+    inside = (place >= 0) & (place < static(op.buffer.shape)[0])
+    for one, registers in ((op.value, value), (op.index, place)):
+        if one not in agent.first_only:
+            check_replicas(agent, op, layout, registers, inside)
+    moved = inside & is_writer(layout, agent.team.threads)[agent.start : agent.stop, None]
+    blocks = np.broadcast_to((agent.rows // agent.team.threads)[:, None], shape)
+    addresses = agent.integer(op.buffer) + blocks * agent.program.stride + np.where(moved, place, 0) * dtype.bytes
+    bytes_ = addresses[moved][:, None] + np.arange(dtype.bytes)
+    threads = np.repeat(np.broadcast_to(agent.marks()[:, None], shape)[moved], dtype.bytes)
+    where = uninitialised(agent, bytes_)
+    if where:
+        fail("emulator-uninitialised", op.location, program=agent.program.name, op=op.name, where=where)
+    claim_bytes(agent, op, agent.accessor(op, threads, atomic=True), np.reshape(bytes_, -1), threads)
+    function = PAIRWISE.get(op.fn, op.fn)
+    memory: Any = agent.program.memory
+    kind: Any = to_numpy(dtype)
+    for at, new in zip(bytes_, value[moved]):
+        old = memory[at].view(kind)[0]
+        memory[at] = bytes_of(np.asarray([new if function == "exchange" else apply(function, old, new)], kind))[0]
     return ()
 
 

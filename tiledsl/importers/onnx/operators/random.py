@@ -57,3 +57,12 @@ def normal(
 def bernoulli(x: Any, *, dtype: int | None = None, seed: float | None = None, node: Call) -> Any:
     drawn = _numbers(tile.rand, x.shape, seed, node) < x.to(f32)
     return drawn.to(x.dtype if dtype is None else dtype_of(dtype))
+
+
+@operator("Multinomial", since=7)
+def multinomial(x: Any, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None, node: Call) -> Any:
+    """Of logarithms of probabilities: where one is largest after -log(-log(u)) is added, for u of (0, 1)."""
+    batch, classes = x.shape
+    drawn = _numbers(tile.rand, (batch, sample_size, classes), seed, node)
+    noisy = x.to(f32)[:, None, :] - tile.log(-tile.log(drawn))
+    return tile.argmax(noisy, axis=2).to(dtype_of(dtype))

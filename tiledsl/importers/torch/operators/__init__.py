@@ -8,6 +8,7 @@ from tiledsl.importers.torch.operators import (
     elementwise,
     folds,
     indexing,
+    linear_algebra,
     normalisation,
     pooling,
     products,
@@ -16,11 +17,13 @@ from tiledsl.importers.torch.operators import (
     shapes,
     special,
     strided,
+    tables,
     transformer,
     vision,
 )
 
 __all__ = [
-    "attention", "comparisons", "convolutions", "creation", "elementwise", "folds", "indexing", "normalisation",
-    "pooling", "products", "recurrent", "resizing", "shapes", "special", "strided", "transformer", "vision",
+    "attention", "comparisons", "convolutions", "creation", "elementwise", "folds", "indexing",
+    "linear_algebra", "normalisation",
+    "pooling", "products", "recurrent", "resizing", "shapes", "special", "strided", "tables", "transformer", "vision",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 from tiledsl import ops, tile
 from tiledsl.importers.torch.register import aten
 from tiledsl.ir.dtypes import bool_, i64, u64
-from tiledsl.ops.checks import as_tensor, refuse_option, widened
+from tiledsl.ops.checks import as_tensor, refuse, widened
 
 
 @aten("embedding")
@@ -23,7 +23,7 @@ def attention(
 ) -> Any:  # fmt: skip
     """PyTorch's causal mask lets query i see the first i + 1 keys, however many there are."""
     if dropout_p:
-        refuse_option("scaled_dot_product_attention", "dropout_p", dropout_p, "0", "call `model.eval()`")
+        refuse("torch-training", name="scaled_dot_product_attention", detail=f"dropout_p={dropout_p}")
     q, k, v = as_tensor(q), as_tensor(k), as_tensor(v)
     bias: Any = None if mask is None else as_tensor(mask)
     if bias is not None and bias.dtype == bool_:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,45 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None) -> Any:
     return tile.where(turns < steps // 2 + (steps == 1), first, last).to(wanted)
 
 
+def _window(fn: Callable[..., Any], count: int, periodic: bool, dtype: Any) -> Any:
+    """A window that NumPy knows, which is symmetric; a periodic one is without its last element."""
+    shape = fn(count + 1)[:-1] if periodic and count > 1 else fn(count)
+    return as_tensor(np.asarray(shape, np.float64)).to(f32 if dtype is None else named(dtype))
+
+
+@aten("hamming_window", "default", "periodic", "periodic_alpha", "periodic_alpha_beta")
+def hamming_window(
+    count: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None
+) -> Any:  # fmt: skip
+    def shape(n: int) -> Any:
+        return alpha - beta * np.cos(2 * np.pi * np.arange(n) / max(n - 1, 1)) if n > 1 else np.ones(n)
+
+    return _window(shape, count, periodic, dtype)
+
+
+@aten("blackman_window", "default", "periodic")
+def blackman_window(count: int, periodic: bool = True, *, dtype: Any = None) -> Any:
+    return _window(np.blackman, count, periodic, dtype)
+
+
+@aten("bartlett_window", "default", "periodic")
+def bartlett_window(count: int, periodic: bool = True, *, dtype: Any = None) -> Any:
+    return _window(np.bartlett, count, periodic, dtype)
+
+
+@aten("hann_window", "default", "periodic")
+def hann_window(count: int, periodic: bool = True, *, dtype: Any = None) -> Any:
+    return _window(np.hanning, count, periodic, dtype)
+
+
+@aten("kaiser_window", "default", "periodic", "beta")
+def kaiser_window(count: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None) -> Any:
+    def shape(n: int) -> Any:
+        return np.kaiser(n, beta)
+
+    return _window(shape, count, periodic, dtype)
+
+
 @aten("eye")
 def eye(n: Any, *, dtype: Any = None) -> Any:
     return eye_m(n, n, dtype=dtype)
@@ -163,3 +203,23 @@ def listed(pairs: list[tuple[int, int]], dtype: Any) -> Any:
     """Pairs as the columns of a matrix of two rows."""
     rows = [np.array([pair[i] for pair in pairs], np.int64) for i in (0, 1)]
     return as_tensor(np.stack(rows)).to(i64 if dtype is None else named(dtype))
+
+
+# Numbers
+
+
+@aten("sym_size", "int")
+def sym_size(x: Any, dim: int) -> Any:
+    return as_tensor(x).shape[dim]
+
+
+@aten("sym_numel")
+def sym_numel(x: Any) -> Any:
+    return as_tensor(x).size
+
+
+@aten("item")
+@aten("_local_scalar_dense")
+def item(x: Any) -> Any:
+    """A number that only the values tell stays a tensor."""
+    return as_tensor(x).reshape(())

@@ -9,7 +9,7 @@ from tiledsl import ops, tile
 from tiledsl.importers.torch.promotion import float_result, floats, named, promoted, result_dtype
 from tiledsl.importers.torch.register import aten
 from tiledsl.ir.dtypes import bool_
-from tiledsl.ops.checks import as_tensor, refuse_option, widened
+from tiledsl.ops.checks import as_tensor, refuse, widened
 
 # Arithmetic
 
@@ -385,6 +385,21 @@ def rrelu_backward(
     return tile.where(as_tensor(x) > 0, grad, as_tensor(grad) * ((lower + upper) / 2))
 
 
+@aten("rrelu_with_noise")
+def rrelu_with_noise(
+    x: Any, noise: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, generator: Any = None
+) -> Any:
+    """In evaluation, by the mean of the slopes."""
+    if training:
+        refuse("torch-training", name="rrelu", detail=f"slopes from {lower:.3g} to {upper:.3g}")
+    return ops.leaky_relu(x, (lower + upper) / 2)
+
+
+@aten("rrelu_with_noise_functional")
+def rrelu_with_noise_functional(x: Any, noise: Any, *options: Any) -> Any:
+    return rrelu_with_noise(x, noise, *options), as_tensor(noise)
+
+
 @aten("glu")
 def glu(x: Any, dim: int = -1) -> Any:
     a, b = tile.split(x, 2, axis=dim)
@@ -397,7 +412,7 @@ def glu(x: Any, dim: int = -1) -> Any:
 def dropout(x: Any, p: float, train: bool) -> Any:
     """In evaluation. In training it draws PyTorch's random numbers, which are its own."""
     if train and p:
-        refuse_option("dropout", "train", train, "False", "call `model.eval()`")
+        refuse("torch-training", name="dropout", detail=f"p={p}")
     return as_tensor(x)
 
 

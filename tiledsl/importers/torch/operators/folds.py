@@ -8,7 +8,7 @@ from typing import Any
 from tiledsl import ops, tile
 from tiledsl.frontend.trace.trace_shapes import entries_of
 from tiledsl.importers.torch.operators.comparisons import truth
-from tiledsl.importers.torch.promotion import named
+from tiledsl.importers.torch.promotion import named, promoted
 from tiledsl.importers.torch.register import aten
 from tiledsl.ir.dtypes import DType, i64
 from tiledsl.ops.checks import as_tensor, widened
@@ -167,10 +167,11 @@ def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *,
     x = as_tensor(x) if dtype is None else as_tensor(x).to(named(dtype))
     axes = axes_of(x, dim)
     sizes = tile.abs(widened(x))
-    return _norm(sizes, float(ord), axes, keepdim).to(x.dtype)
+    return norm_of(sizes, float(ord), axes, keepdim).to(x.dtype)
 
 
-def _norm(sizes: Any, order: float, axes: tuple[int, ...], keepdim: bool) -> Any:
+def norm_of(sizes: Any, order: float, axes: tuple[int, ...], keepdim: bool) -> Any:
+    """The norm over some axes, of the sizes of elements."""
     if math.isinf(order):
         return tile.max(sizes, axes, keepdims=keepdim) if order > 0 else tile.min(sizes, axes, keepdims=keepdim)
     if order == 0:
@@ -180,6 +181,12 @@ def _norm(sizes: Any, order: float, axes: tuple[int, ...], keepdim: bool) -> Any
     if order == 2:
         return tile.sqrt(tile.sum(sizes * sizes, axes, keepdims=keepdim))
     return tile.sum(sizes**order, axes, keepdims=keepdim) ** (1.0 / order)
+
+
+@aten("dist")
+def dist(x: Any, y: Any, p: Any = 2) -> Any:
+    x, y = promoted(x, y)
+    return vector_norm(x - y, p)
 
 
 @aten("cumsum")
@@ -260,3 +267,29 @@ def logsumexp(x: Any, dim: Any, keepdim: bool = False) -> Any:
     total = tile.log(tile.sum(tile.exp(wide - finite), axes, keepdims=True)) + finite
     shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape) if keepdim or i not in axes)
     return total.reshape(shape).to(x.dtype if x.dtype.is_float else total.dtype)
+
+
+# Losses that PyTorch takes apart wrongly
+
+
+@aten("multilabel_margin_loss")
+def multilabel_margin_loss(x: Any, target: Any, reduction: int = 1) -> Any:
+    return multilabel_margin_loss_forward(x, target, reduction)[0]
+
+
+@aten("multilabel_margin_loss_forward")
+def multilabel_margin_loss_forward(x: Any, target: Any, reduction: int) -> Any:
+    """Of classes in `target`, up to its first -1, against all others; also which classes are targets."""
+    x, target = as_tensor(x), as_tensor(target)
+    size = x.shape[-1] if x.ndim else 1
+    wide, given = widened(x).reshape((-1, size)), target.reshape((-1, size))
+    nth = tile.arange(size)
+    end = tile.min(tile.where(given < 0, nth, size), axis=-1, keepdims=True)
+    holds = nth < end
+    hits = holds[..., None] & (given[..., None] == nth)
+    is_target = tile.any(hits, axis=-2)
+    of_target = tile.sum(tile.where(hits, wide[:, None, :], 0.0), axis=-1)
+    margin = tile.maximum(1.0 - of_target[..., None] + wide[:, None, :], 0.0)
+    loss = tile.sum(tile.where(holds[..., None] & ~is_target[:, None, :], margin, 0.0), axis=(-2, -1)) / size
+    result = loss.reshape(x.shape[:-1]) if reduction == 0 else tile.mean(loss) if reduction == 1 else tile.sum(loss)
+    return result.to(x.dtype), is_target.reshape(x.shape).to(x.dtype)

@@ -1,4 +1,7 @@
-"""Gathers, scatters and sorting: elements at coordinates that are computed."""
+"""Gathers, scatters and sorting: elements at coordinates that are computed.
+
+Sums of floats are added in any order, unless `torch.use_deterministic_algorithms(True)` held when the model came.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any
 
 from tiledsl import ops, tile
 from tiledsl.importers.torch.register import aten
-from tiledsl.ir.dtypes import bool_, i64
+from tiledsl.ir.dtypes import bool_, f32, i64
 from tiledsl.ir.type_rules import broadcast_shapes
 from tiledsl.ops.checks import as_tensor, refuse_option
 
@@ -38,15 +41,33 @@ def index(x: Any, indices: Any) -> Any:
 @aten("index_put")
 @aten("_unsafe_index_put")
 @aten("_index_put_impl")
-def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False, *_: Any) -> Any:
+def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False, *_: Any, deterministic: bool = False) -> Any:
     x, values = as_tensor(x), as_tensor(values)
-    masks = [i for i in indices if i is not None and as_tensor(i).dtype == bool_]
-    if masks and len(indices) == 1 and values.size == 1:
-        mask = as_tensor(masks[0])
-        mask = mask.reshape((*mask.shape, *(1,) * (x.ndim - mask.ndim)))
-        put = values.reshape(()).to(x.dtype)
+    chosen = _chosen(x, indices, values)
+    if chosen is not None:
+        mask, put = chosen
+        put = put.to(x.dtype)
         return tile.where(mask, x + put if accumulate else put, x)
-    return ops.index_put(x, _no_masks("index_put", indices), values.to(x.dtype), accumulate)
+    given = _no_masks("index_put", indices)
+    return ops.index_put(x, given, values.to(x.dtype), accumulate, deterministic=deterministic)
+
+
+def _chosen(x: Any, indices: Any, values: Any) -> tuple[Any, Any] | None:
+    """Where a bool mask among `indices` holds, and what is put there, as they go with `x`; None if there is not one
+    mask alone, or what is put there differs from place to place."""
+    given = [(at, as_tensor(i)) for at, i in enumerate(indices) if i is not None]
+    if len(given) != 1 or given[0][1].dtype != bool_:
+        return None
+    at, mask = given[0]
+    behind = x.ndim - at - mask.ndim
+    if values.size == 1:
+        values = values.reshape(())
+    if values.ndim > behind:  # its axis for the chosen places, in place of those of the mask
+        ahead = values.shape[: values.ndim - behind]
+        if ahead[-1] != 1:
+            return None
+        values = values.reshape((*ahead[:-1], *(1,) * mask.ndim, *values.shape[values.ndim - behind :]))
+    return mask.reshape((*mask.shape, *(1,) * behind)), values
 
 
 @aten("gather")
@@ -82,36 +103,43 @@ _REDUCTIONS = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "am
                "mean": "mean"}  # fmt: skip
 
 
-def _scattered(x: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Any:
+def _scattered(
+    x: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True, deterministic: bool = False
+) -> Any:
     """As `ops.scatter`; of a source only what has an index counts."""
     x, index = as_tensor(x), as_tensor(index)
     shape = x.shape
     x, index, source = _row(x), _row(index), _row(as_tensor(source).to(x.dtype))
     if source.ndim == index.ndim and source.shape != index.shape:
         source = source[tuple(slice(0, n) for n in index.shape)]
-    return ops.scatter(x, index, source, dim, reduce=reduce, include_self=include_self).reshape(shape)
+    y = ops.scatter(
+        x, index, source, dim, reduce=reduce, include_self=include_self, deterministic=deterministic
+    )  # fmt: skip
+    return y.reshape(shape)
 
 
 @aten("scatter", "src", "reduce")
-def scatter(x: Any, dim: int, index: Any, source: Any, *, reduce: str = "") -> Any:
-    return _scattered(x, dim, index, source, _REDUCTIONS.get(reduce, "set"))
+def scatter(x: Any, dim: int, index: Any, source: Any, *, reduce: str = "", deterministic: bool = False) -> Any:
+    return _scattered(x, dim, index, source, _REDUCTIONS.get(reduce, "set"), deterministic=deterministic)
 
 
 @aten("scatter", "value", "value_reduce")
-def scatter_value(x: Any, dim: int, index: Any, value: Any, *, reduce: str = "") -> Any:
+def scatter_value(x: Any, dim: int, index: Any, value: Any, *, reduce: str = "", deterministic: bool = False) -> Any:
     x, index = as_tensor(x), as_tensor(index)
     source = tile.full(index.shape, value if x.dtype.is_float else int(value), x.dtype)
-    return _scattered(x, dim, index, source, _REDUCTIONS.get(reduce, "set"))
+    return _scattered(x, dim, index, source, _REDUCTIONS.get(reduce, "set"), deterministic=deterministic)
 
 
 @aten("scatter_add")
-def scatter_add(x: Any, dim: int, index: Any, source: Any) -> Any:
-    return _scattered(x, dim, index, source, "add")
+def scatter_add(x: Any, dim: int, index: Any, source: Any, *, deterministic: bool = False) -> Any:
+    return _scattered(x, dim, index, source, "add", deterministic=deterministic)
 
 
 @aten("scatter_reduce", "two")
-def scatter_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
-    return _scattered(x, dim, index, source, _REDUCTIONS[reduce], include_self)
+def scatter_reduce(
+    x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True, deterministic: bool = False
+) -> Any:
+    return _scattered(x, dim, index, source, _REDUCTIONS[reduce], include_self, deterministic)
 
 
 @aten("masked_scatter")
@@ -155,17 +183,20 @@ def _along(x: Any, at: int) -> Any:
 
 
 @aten("index_add")
-def index_add(x: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+def index_add(x: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1, deterministic: bool = False) -> Any:
     x, source = as_tensor(x), as_tensor(source)
     shape = x.shape
     x, source, index = _row(x), _row(source).to(x.dtype), _row(index)
     at = dim % x.ndim
     entries = (None,) * at + (index,)
-    return ops.index_put(x, entries, source if alpha == 1 else source * alpha, True).reshape(shape)
+    updates = source if alpha == 1 else source * alpha
+    return ops.index_put(x, entries, updates, True, deterministic=deterministic).reshape(shape)
 
 
 @aten("embedding_dense_backward")
-def embedding_dense_backward(grad: Any, indices: Any, count: int, padding_idx: int, scale: bool) -> Any:
+def embedding_dense_backward(
+    grad: Any, indices: Any, count: int, padding_idx: int, scale: bool, *, deterministic: bool = False
+) -> Any:
     grad, indices = as_tensor(grad), as_tensor(indices).flatten()
     if scale:
         refuse_option("embedding", "scale_grad_by_freq", scale, "False", "leave it out")
@@ -173,7 +204,58 @@ def embedding_dense_backward(grad: Any, indices: Any, count: int, padding_idx: i
     if padding_idx >= 0:
         indices = tile.where(indices == padding_idx, count, indices)  # outside: dropped
     table = tile.zeros((count, width), grad.dtype)
-    return ops.index_put(table, (indices,), grad.reshape((math.prod(grad.shape[:-1]), width)), True)
+    updates = grad.reshape((math.prod(grad.shape[:-1]), width))
+    return ops.index_put(table, (indices,), updates, True, deterministic=deterministic)
+
+
+@aten("put")
+def put(x: Any, index: Any, source: Any, accumulate: bool = False, *, deterministic: bool = False) -> Any:
+    """At places of the elements in order."""
+    x, index = as_tensor(x), as_tensor(index).flatten()
+    index = tile.where(index < 0, index + x.size, index)
+    values = as_tensor(source).flatten().to(x.dtype)
+    return ops.index_put(x.flatten(), (index,), values, accumulate, deterministic=deterministic).reshape(x.shape)
+
+
+@aten("index_reduce")
+def index_reduce(
+    x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True, deterministic: bool = False
+) -> Any:
+    x, source = as_tensor(x), _row(as_tensor(source))
+    at = dim % source.ndim
+    places = as_tensor(index).reshape(tuple(-1 if i == at else 1 for i in range(source.ndim)))
+    places = tile.broadcast_to(places, source.shape)
+    return _scattered(x, dim, places, source, _REDUCTIONS[reduce], include_self, deterministic)
+
+
+@aten("diagonal_scatter")
+def diagonal_scatter(x: Any, source: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    x, source = as_tensor(x), as_tensor(source)
+    first, second = dim1 % x.ndim, dim2 % x.ndim
+    rest = tuple(i for i in range(x.ndim) if i not in (first, second))
+    moved = tile.transpose(x, (*rest, first, second))
+    rows, columns = tile.arange(moved.shape[-2])[:, None], tile.arange(moved.shape[-1])
+    nth = tile.clip(tile.minimum(rows, columns), 0, source.shape[-1] - 1)  # which element of the diagonal
+    y = tile.where(columns - rows == offset, tile.take(source.to(x.dtype), nth, axis=-1), moved)
+    order = (*rest, first, second)
+    return tile.transpose(y, tuple(order.index(i) for i in range(x.ndim)))
+
+
+@aten("repeat_interleave", "self_Tensor")
+def repeat_interleave_each(x: Any, repeats: Any, dim: Any = None, *, output_size: Any = None) -> Any:
+    x = as_tensor(x)
+    if dim is None:
+        x, dim = x.flatten(), 0
+    return tile.take(x, repeated(repeats, output_size=output_size), axis=dim)
+
+
+@aten("repeat_interleave", "Tensor")
+def repeated(repeats: Any, *, output_size: Any = None) -> Any:
+    """Each number as often as it says, of a total that is known."""
+    if output_size is None:
+        refuse_option("repeat_interleave", "output_size", None, "a number", "say it: the sum of `repeats`")
+    ends = tile.cumsum(as_tensor(repeats).to(i64), axis=0)
+    return ops.searchsorted(ends, tile.arange(output_size), True)
 
 
 # Order
@@ -218,6 +300,46 @@ def median(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
     return kthvalue(x, (x.shape[dim] + 1) // 2 if x.ndim else 1, dim, keepdim)
 
 
+@aten("nanmedian")
+def nanmedian_all(x: Any) -> Any:
+    return nanmedian(as_tensor(x).flatten(), 0)[0]
+
+
+@aten("nanmedian", "dim")
+def nanmedian(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
+    """The lower of the two in the middle of those that are numbers, which are sorted to the front."""
+    x = as_tensor(x)
+    if not x.ndim:
+        return x, tile.zeros((), i64)
+    count = tile.sum((x == x).to(i64), axis=dim, keepdims=True)
+    middle = tile.maximum((count - 1) // 2, 0)
+    found = [ops.gather(part, middle, dim) for part in ops.sort(x, dim)]
+    return tuple(found if keepdim else (_without(part, dim % x.ndim) for part in found))
+
+
+def _without(x: Any, at: int) -> Any:
+    """Without an axis of one element."""
+    return x.reshape((*x.shape[:at], *x.shape[at + 1 :]))
+
+
+@aten("mode")
+def mode(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
+    """The value that is there most often, the lowest of several, and its last place."""
+    x = as_tensor(x)
+    if not x.ndim:
+        return x, tile.zeros((), i64)
+    ordered, places = ops.sort(x, dim)
+    at = dim % x.ndim
+    alike = tile.reshape(ordered, (*x.shape[: at + 1], 1, *x.shape[at + 1 :])) == tile.reshape(
+        ordered, (*x.shape[:at], 1, *x.shape[at:])
+    )
+    counts = tile.sum(alike.to(i64), axis=at + 1)
+    first = tile.argmax(counts, axis=at, keepdims=True)
+    end = first + ops.gather(counts, first, at) - 1
+    found = [ops.gather(ordered, first, at), ops.gather(places, end, at)]
+    return tuple(found if keepdim else (_without(part, at) for part in found))
+
+
 @aten("searchsorted", "Tensor")
 def searchsorted(
     edges: Any, x: Any, *, out_int32: bool = False, right: bool = False, side: Any = None, sorter: Any = None
@@ -225,6 +347,22 @@ def searchsorted(
     if sorter is not None:
         edges = gather(edges, -1, sorter)
     return ops.searchsorted(edges, x, right or side == "right")
+
+
+@aten("searchsorted", "Scalar")
+def searchsorted_number(edges: Any, x: Any, **options: Any) -> Any:
+    return searchsorted(edges, _row(_number_like(edges, x)), **options).reshape(())
+
+
+@aten("bucketize", "Scalar")
+def bucketize_number(x: Any, edges: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+    return ops.searchsorted(edges, _row(_number_like(edges, x)), right).reshape(())
+
+
+def _number_like(edges: Any, x: Any) -> Any:
+    """A number as a tensor: a float, and an int in the dtype of the edges."""
+    dtype = as_tensor(edges).dtype
+    return tile.full((), x, dtype if dtype.is_float or isinstance(x, int) else f32)
 
 
 @aten("bucketize", "Tensor")

@@ -105,14 +105,16 @@ for _rank in (1, 2, 3):
 
 @aten("max_pool2d_with_indices_backward")
 def max_pool_backward(
-    grad: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, indices: Any
-) -> Any:
+    grad: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, indices: Any, *,
+    deterministic: bool = False,
+) -> Any:  # fmt: skip
     """Each gradient added where its maximum stood."""
     grad, x, indices = as_tensor(grad), as_tensor(x), as_tensor(indices)
     rows = math.prod(x.shape[:-2])
     flat = [v.reshape((rows, v.shape[-2] * v.shape[-1])) for v in (grad, indices)]
     nothing = tile.zeros((rows, x.shape[-2] * x.shape[-1]), grad.dtype)
-    return ops.scatter(nothing, flat[1], flat[0], 1, reduce="add").reshape(x.shape)
+    y = ops.scatter(nothing, flat[1], flat[0], 1, reduce="add", deterministic=deterministic)
+    return y.reshape(x.shape)
 
 
 @aten("avg_pool2d_backward")

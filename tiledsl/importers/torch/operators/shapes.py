@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tiledsl import tile
+from tiledsl import ops, tile
 from tiledsl.frontend.trace.trace_shapes import entries_of
 from tiledsl.importers.torch.promotion import promoted
 from tiledsl.importers.torch.register import aten
@@ -343,6 +343,29 @@ def diag_embed(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     rest = iter(range(square.ndim - 2))
     places = {first: square.ndim - 2, second: square.ndim - 1}
     return tile.transpose(square, tuple(places[i] if i in places else next(rest) for i in range(square.ndim)))
+
+
+@aten("im2col")
+def im2col(x: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+    """Columns of windows; an image may come without a batch."""
+    x = as_tensor(x)
+    whole = x if x.ndim == 4 else x[None]
+    columns = ops.unfold(whole, tuple(kernel_size), tuple(dilation), _both_ends(padding), tuple(stride))
+    return columns if x.ndim == 4 else columns[0]
+
+
+@aten("col2im")
+def col2im(x: Any, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+    """Columns of windows added up; those of one image may come without a batch."""
+    x = as_tensor(x)
+    whole = x if x.ndim == 3 else x[None]
+    sizes = tuple(output_size), tuple(kernel_size), tuple(dilation)
+    image = ops.fold(whole, *sizes, _both_ends(padding), tuple(stride))
+    return image if x.ndim == 3 else image[0]
+
+
+def _both_ends(padding: Any) -> tuple[tuple[int, int], ...]:
+    return tuple((n, n) for n in padding)
 
 
 @aten("unfold")

@@ -60,6 +60,13 @@ def copysign(x: Any, y: Any) -> Any:
     return tile.copysign(*floats(x, y))
 
 
+@aten("angle")
+def angle(x: Any) -> Any:
+    """Of real numbers: π for those below 0."""
+    x = floats(x)[0]
+    return tile.where(x != x, x, tile.where(x < 0, math.pi, 0.0)).to(x.dtype)
+
+
 @aten("signbit")
 def signbit(x: Any) -> Any:
     x = as_tensor(x)

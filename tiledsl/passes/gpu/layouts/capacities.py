@@ -13,6 +13,8 @@ from tiledsl.ir.core import Function
 from tiledsl.ir.symbolic import Dim, evaluate, symbols_of
 from tiledsl.ir.tile_ops import Dot, For, Grid, Load, Range, Reduce, Scan, Store, While
 from tiledsl.passes.analysis.sizes import blocks_in
+from tiledsl.passes.analysis.slid_axes import slid_axes
+from tiledsl.passes.gpu.layouts.access_layouts import SHORT_RUN
 from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_in, power_of_two_up_to
 
@@ -87,7 +89,8 @@ class Capacities:
 
     def _share_out(self, grid: Grid, threads: int) -> None:
         """Short axes whose sizes are known (13 x 13) have room for a power of two, where threads could not share out
-        what a grid moves otherwise: 14 x 14 are 4 parts. Not where tiles are folded, each thread some of its own."""
+        what a grid moves otherwise: 14 x 14 are 4 parts. Where windows slide, threads have runs, and what they share
+        out are these. Not where tiles are folded, each thread some of its own."""
         if any(isinstance(op, (Dot, Reduce, Scan)) for op in grid.walk()):
             return
         tiles = [(op.result.shape, op.result.dtype) for op in grid.walk() if isinstance(op, Load)]
@@ -98,8 +101,20 @@ class Capacities:
         known = {dim for dim in shape if isinstance(dim, int) and 2 < dim <= MOST_SHARED_OUT}
         loops = any(isinstance(op, (Range, For, While)) for op in grid.walk())
         parts = threads * (1 if loops else max(1, WIDEST // dtype.bytes))
+        slid = slid_axes(grid.walk()) if loops else frozenset[str]()
+        run = WIDEST // dtype.bytes
+
+        def shared_out() -> int:
+            found = 1
+            for axis, dim in enumerate(shape):
+                pieces = power_of_two_in(self.of(dim))
+                if str(dim) in slid:
+                    pieces //= min(pieces, run if axis == len(shape) - 1 else SHORT_RUN)
+                found *= pieces
+            return found
+
         for dim in sorted(known, key=lambda dim: (power_of_two_from(dim) / dim, dim)):
-            if math.prod(map(power_of_two_in, self.shape(shape))) < parts:
+            if shared_out() < parts:
                 self._multiples[str(dim)] = power_of_two_from(self.of(dim))
                 self._known.clear()
 

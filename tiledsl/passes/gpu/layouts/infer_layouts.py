@@ -38,6 +38,7 @@ from tiledsl.passes.gpu.layouts.operand_sources import elementwise_inputs
 from tiledsl.passes.gpu.layouts.unit_axes import broadcast_source_layout, reshaped_layout
 from tiledsl.passes.tile.loops.carried_values import carried_arguments, yielded
 from tiledsl.support.follow import follow
+from tiledsl.support.powers_of_two import power_of_two_in, power_of_two_up_to
 
 ROWS_OF_BLOCK = 8
 """Rows that each block of a cluster gets at least, if rows are what the blocks share out."""
@@ -47,6 +48,10 @@ WIDEST = 16
 """Bytes of an access."""
 LONG_ROW = 128
 """Elements of a row of which a warp accesses a part at once."""
+SCANNED_RUN = 4
+"""Neighbours of a thread, of a row in shared memory: more of them lie in banks that are asked for at once."""
+MEETINGS = (ops.Dot, ops.Reduce, ops.Scan)
+"""For which threads meet: how many share a row is chosen for them."""
 COMPUTED, ACCESSED, MULTIPLIED = 1, 2, 3
 """How strong a wish for a layout is: of a value that is only computed, of an access, of a matrix product."""
 
@@ -73,9 +78,12 @@ class LayoutInference:
         cluster: int = 1,
         operand_layouts: Callable[[ops.Dot], Mapping[Value, RegisterLayout]] = lambda dot: {},
         alignment: Callable[[Value], int] = lambda tensor: 16,
+        *,
+        flat: bool = False,
     ) -> None:
         """`threads` in a program of `cluster` blocks, `row_threads` of them for a row (0: as many as suit it).
-        `alignment`: the bytes that each row of a tensor begins at a multiple of.
+        `alignment`: the bytes that each row of a tensor begins at a multiple of. `flat`: whether whole rows come by way
+        of shared memory.
 
         `dot_layout` tells the layout of a product's accumulator, `operand_layouts` those of operands that are computed
         for it of what its loop loads.
@@ -84,6 +92,7 @@ class LayoutInference:
         self.cluster = cluster
         self.capacities = capacities
         self.threads = threads
+        self.flat = flat
         self._dot_layout = dot_layout
         self._wishes: dict[Value, Wish] = {}
         every = [nested for op in body for nested in op.walk()]
@@ -91,6 +100,8 @@ class LayoutInference:
         self._slid = slid_axes(every)
         self._vector = max(1, vector_bytes // self._bytes_of_vectors(accesses))
         self._multiplies = multiplies = any(isinstance(op, ops.Dot) for op in every)
+        if not self._slid and not any(isinstance(op, MEETINGS) for op in every):
+            self._vector = min(self._vector, self._each(accesses))
         self._aligned = {} if multiplies else self._aligned_vectors(accesses, alignment)
         for op in every:
             for operand, layout in operand_layouts(op).items() if isinstance(op, ops.Dot) else ():
@@ -113,6 +124,12 @@ class LayoutInference:
         stored = [_bytes_of_element(op) for op, size in sizes.items() if isinstance(op, ops.Store) and size == most]
         loaded = [_bytes_of_element(op) for op, size in sizes.items() if size == most]
         return max(stored, default=min(loaded, default=4))
+
+    def _each(self, accesses: Iterable[ops.Load | ops.Store]) -> int:
+        """The elements that each thread has of the largest tile, where all threads are to have some: with wider vectors
+        others would compute the same again."""
+        most = max((math.prod(self.capacities.shape(_accessed_shape(op))) for op in accesses), default=0)
+        return max(1, power_of_two_up_to(max(1, most // self.threads)))
 
     def _aligned_vectors(
         self, accesses: Iterable[ops.Load | ops.Store], alignment: Callable[[Value], int]
@@ -177,6 +194,13 @@ class LayoutInference:
         if shared_out == order[-1]:
             row_threads //= self.cluster
         return blocks * access_layout(part, order, threads, vector, element_bytes, row_threads, runs)
+
+    def _runs_of_row(self, shape: Shape, order: list[int], element_bytes: int) -> RegisterLayout:
+        """The layout for rows that are scanned, and come by way of shared memory, where threads may have runs of them
+        however they lie: of a run of four, threads tell each other once, not for each element."""
+        sizes = self.capacities.shape(shape)
+        vector = max(1, min(SCANNED_RUN, power_of_two_in(sizes[order[-1]]) // max(1, self.row_threads)))
+        return access_layout(sizes, order, self.threads, vector, element_bytes, self.row_threads)
 
     def _axis_of_blocks(self, sizes: tuple[int, ...], order: list[int]) -> int | None:
         """The axis that the blocks of a cluster share out: one with many rows, else the one that counts fastest."""
@@ -328,7 +352,11 @@ class LayoutInference:
         folded = set(() if fold is None else fold.axes)  # in one thread, if others are enough for all threads
         order = [*(a for a in slow if a in folded), *(a for a in slow if a not in folded), fast]
         order, scan = order[-len(op.result.shape) :], scan_of(op.result)
+        if _is_added_up(op.result):  # atomics are one by one: neighbours of a warp update neighbours
+            return Wish(ACCESSED, self.access(op.result.shape, order, op.result.dtype.bytes, most=1))
         runs = None if scan is None or scan.axis == fast else scan.axis
+        if self.flat and scan is not None and scan.axis == fast and is_rows(op):
+            return Wish(ACCESSED, self._runs_of_row(op.result.shape, order, op.result.dtype.bytes))
         return Wish(
             ACCESSED, self.access(op.result.shape, order, op.result.dtype.bytes, runs=() if runs is None else (runs,))
         )
@@ -419,6 +447,25 @@ def only_broadcast(value: Value) -> bool:
             elif not isinstance(user, ops.Broadcast):
                 return False
     return True
+
+
+def _is_added_up(value: Value) -> bool:
+    """Whether a tile is what atomics update rows with, as it is or after elementwise ops."""
+    work, seen = [value], {value}
+    while work:
+        here = work.pop()
+        for user in here.users:
+            match user:
+                case ops.Atomic():
+                    last = user.indices[-1]
+                    if user.value is here and isinstance(last, Value) and isinstance(last.type, AxisType):
+                        return True
+                case ops.Map() | ops.Cast() if user.result not in seen:
+                    seen.add(user.result)
+                    work.append(user.result)
+                case _:
+                    pass
+    return False
 
 
 def tensor_of(op: ops.Load | ops.Store | ops.Atomic) -> TensorType:

@@ -50,7 +50,8 @@ def choose_instruction(a: DType, b: DType, accumulator: DType, precision: str, c
     if precision == "split":
         name = choose_instruction(bf16, bf16, accumulator, "ieee", capability).instruction
         return Choice(name, bf16, f"{name} multiplies planes of bf16, of which three have all digits of {a}")
-    known = [row for row in INSTRUCTIONS.values() if not row.is_fma and row.capability <= capability <= row.until]
+    single = [row for row in INSTRUCTIONS.values() if not row.is_fma and row.parts == 1]
+    known = [row for row in single if row.capability <= capability <= row.until]
     usable = [row for row in known if _keeps_digits(row, a, b, precision)]
     for operand in _candidates(a, b):
         for row in usable:

@@ -225,10 +225,11 @@ def operand(
     source = without_depth_padding(state, value, axis) if several else matrix_of(state, value, axis)
     if not several and dtype == value.dtype and convert_plan(source.layout, layout).kind != "shared":
         return Operand(axis, dtype, value.name, None, "plain", state.convert(source, layout))
-    # rows of K for the left operand, of N for the right one: ldmatrix can read either
-    method = read_method(value.dtype, plan, is_left)
     step = plan.layouts(plan.step)[0 if is_left else 1]
     axes = tuple(range(source.layout.rank))
+    # ldmatrix reads rows of K as well as rows of M or N: as threads have most side by side, they write most at once
+    run, beside = source.layout.vector(axes[-2:][axis]), source.layout.vector(axes[-2:][1 - axis])
+    method = read_method(value.dtype, plan, is_left if run == beside else run > beside)
     accesses = (plain_access(source.layout, axes, value.dtype), operand_access(step, axes[-2:], value.dtype, method))
     shared = choose_shared_layout(source.layout.shape, value.dtype, accesses)
     buffer = state.buffer(source.layout.shape, value.dtype, shared, value.name)
@@ -278,7 +279,7 @@ def read_method(dtype: DType, plan: DotPlan, depth_is_fast: bool) -> Method:
 
     `depth_is_fast`: whether K is the axis of the buffer that counts fastest.
     """
-    if plan.instruction.is_fma or dtype.bits != 16 or plan.cast is not None:
+    if plan.instruction.is_fma or plan.instruction.parts > 1 or dtype.bits != 16 or plan.cast is not None:
         return "plain"
     return "matrix" if depth_is_fast else "matrix-transposed"
 

@@ -146,6 +146,9 @@ def fast_bytes(layout: RegisterLayout, axis: int, element_bytes: int) -> int:
 
 def lower_atomic(state: Lowering, op: ops.Atomic) -> None:
     """An atomic. Its result is told to all threads through shared memory, if anybody asks for it."""
+    if op in state.private:
+        state.private[op](op)
+        return
     if not op.value.shape:
         layout = state.replicated
         value = state.filled(state.scalar(op.value), layout)

@@ -89,6 +89,8 @@ class Lowering(ScalarLowering):
         """Results of loads that were made before their place in the program."""
         self.operands: dict[tuple[Value, RegisterLayout], Value] = {}
         """Operands of products that are ready in registers, without padding along K."""
+        self.private: dict[ops.Atomic, Callable[[ops.Atomic], None]] = {}
+        """Atomics that are lowered otherwise: into a table of the program."""
         self._tiles: dict[Value, dict[RegisterLayout, Value]] = {}
         self._paddings: dict[tuple[Value, int], float] = {}
 

@@ -24,12 +24,15 @@ from tiledsl.passes.gpu.layouts.infer_layouts import tile_axes
 from tiledsl.passes.gpu.lower.lower_memory import load_as, row_alignment
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.place_blocks import Turns
-from tiledsl.passes.gpu.lower.repeated_loads import load_repeated
+from tiledsl.passes.gpu.lower.repeated_loads import load_repeated, repeated_along
 from tiledsl.passes.gpu.products.known_ahead import indices_known_ahead, is_known_ahead
 
-MOST_BYTES = 32
+MOST_BYTES = 48
 """Of a thread, that such loads keep in registers for the next turn."""
-MOST_BYTES_OF_ROLES = 64
+MOST_BYTES_OF_RUNS = 96
+"""The same where products take what is computed of these from registers, without which they would wait for each turn's.
+"""
+MOST_BYTES_OF_ROLES = 80
 """The same of a thread that multiplies by warpgroups: what it computes of these is written to shared memory at once."""
 
 
@@ -110,6 +113,8 @@ def _as_wide(state: Lowering, op: ops.Load, tile: Value, layout: RegisterLayout)
         return tile
     if tile.shape:
         axis = next(axis for axis in range(len(op.result.shape)) if axis not in tile_axes(op))
+        if tile.layout.rank == layout.rank:
+            return repeated_along(state, tile, layout, axis)
         tile = state.reshaped(tile, tile.layout.expanded(axis))
     return state.filled(tile, layout)
 
@@ -145,8 +150,17 @@ def _small_loads(
 
 def _layout_of_users(state: Lowering, op: ops.Load) -> RegisterLayout | None:
     """Of a tile that is made in any layout: that of what is computed of it, where there is one."""
-    wanted = {state.inference.of(user.results[0]) for user in op.result.users if isinstance(user, (ops.Cast, ops.Map))}
-    return wanted.pop() if len(wanted) == 1 and len(op.result.users) == 1 else None
+    wanted, pending = set[RegisterLayout](), [op.result]
+    while pending:
+        for user in pending.pop().users:
+            if not isinstance(user, (ops.Cast, ops.Map)):
+                return None
+            layout = state.inference.of(user.results[0])
+            if layout is None:
+                pending.append(user.results[0])
+            else:
+                wanted.add(layout)
+    return wanted.pop() if len(wanted) == 1 else None
 
 
 def _bytes_along_a_quotient(

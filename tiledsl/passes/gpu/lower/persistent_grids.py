@@ -25,6 +25,7 @@ from tiledsl.passes.gpu.lower.lower_memory import access_vector, tile_subscripts
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.pipeline_loads import Stream, is_asynchronous, private_stream
 from tiledsl.passes.gpu.lower.place_blocks import block_place, block_size, define_place
+from tiledsl.passes.gpu.lower.private_tables import begin_tables, end_tables
 from tiledsl.passes.gpu.lower.scalar_lowering import BlockPlace
 
 MOST_INVARIANT_WORDS = 64
@@ -65,6 +66,7 @@ class _PersistentGrid:
         for count in self.counts[1:]:
             total = state.arithmetic("mul", total, count)
         self.turns = state.quotient_up(state.arithmetic("sub", total, program), state.grid.programs)
+        tables = begin_tables(state, self.op) if state.grid.private else []
         self._lower_invariant_loads()
         for load in self._loads_ahead():
             self.streams.append(private_stream(state, load, self.stages))
@@ -73,6 +75,7 @@ class _PersistentGrid:
             self._copy_if_there(state.constant(stage), state.constant(stage))
         self._loop()
         state.emit(gpu.Wait, groups=0)
+        end_tables(state, tables)
 
     def _loop(self) -> None:
         state = self.state

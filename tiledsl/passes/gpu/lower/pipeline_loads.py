@@ -26,7 +26,7 @@ from tiledsl.passes.gpu.layouts.shared_accesses import shared_layout, staged_lay
 from tiledsl.passes.gpu.lower.lower_dot import operand_access, read_method
 from tiledsl.passes.gpu.lower.lower_memory import Subscripts, access_vector, load_as, tile_subscripts
 from tiledsl.passes.gpu.lower.lowering import Lowering, Staged
-from tiledsl.passes.gpu.lower.next_turn_loads import NextTurnLoads
+from tiledsl.passes.gpu.lower.next_turn_loads import MOST_BYTES, MOST_BYTES_OF_RUNS, NextTurnLoads
 from tiledsl.passes.gpu.lower.place_blocks import Turns
 from tiledsl.passes.gpu.products.known_ahead import ASYNC_BYTES, is_known_ahead
 from tiledsl.passes.gpu.products.plan_dot import plan_dot
@@ -192,7 +192,12 @@ def pipeline_of(state: Lowering, op: ops.Range, turns: Turns) -> Pipeline | None
     inside = set(op.body.walk())
     staged = [load for load in op.body.ops if isinstance(load, ops.Load) and _waits_in_shared(state, load)]
     loads = [load for load in staged if _ahead(state, op, load, inside, turns)]
-    return Pipeline(state, turns, loads, stages, NextTurnLoads(state, op, turns, loads)) if loads else None
+    if not loads:
+        return None
+    dots = [dot for dot in op.body.ops if isinstance(dot, ops.Dot)]
+    in_runs = any(plan_dot(dot, state.capacities, state.grid, state.machine).computed is not None for dot in dots)
+    room = MOST_BYTES_OF_RUNS if in_runs else MOST_BYTES
+    return Pipeline(state, turns, loads, stages, NextTurnLoads(state, op, turns, loads, room))
 
 
 def _waits_in_shared(state: Lowering, op: ops.Load) -> bool:

@@ -50,7 +50,8 @@ def block_place(
 class Turns:
     """The turns of a loop over blocks: where it starts and stops, how many there are, and the size of their blocks.
 
-    `start_multiple`, `stop_multiple`: powers of two that its ends are known to be multiples of.
+    `start_multiple`, `stop_multiple`: powers of two that its ends are known to be multiples of. `whole`: whether both
+    are multiples of the size of a block, so that all turns have as much as there is room for.
     """
 
     argument: Value
@@ -60,6 +61,7 @@ class Turns:
     size: int
     start_multiple: int
     stop_multiple: int
+    whole: bool = False
 
     def start_of(self, state: Lowering, number: Value) -> Value:
         """The first coordinate of the block of turn `number`."""
@@ -67,6 +69,10 @@ class Turns:
 
     def place(self, state: Lowering, start: Value) -> BlockPlace | Value:
         """Where the block is that begins at `start`."""
+        type_ = self.argument.type
+        if self.whole and isinstance(type_, AxisType) and not isinstance(type_.extent, int):
+            multiple = math.gcd(self.size, MOST_MULTIPLE)
+            return BlockPlace(start, state.constant(self.size), multiple, multiple)
         multiples = self.stop_multiple, self.start_multiple
         return block_place(state, self.argument, start, self.stop, self.size, *multiples)
 
@@ -76,7 +82,9 @@ def turns_of(state: Lowering, op: ops.Range) -> Turns:
     size = block_size(op.blocks[0])
     start, stop = state.coordinate(op.start), state.coordinate(op.stop)
     count = state.quotient_up(state.arithmetic("sub", stop, start), size)
-    return Turns(op.body.arguments[0], start, stop, count, size, state.multiple(op.start), state.multiple(op.stop))
+    multiples = state.multiple(op.start), state.multiple(op.stop)
+    whole = state.divides(size, op.start) and state.divides(size, op.stop)
+    return Turns(op.body.arguments[0], start, stop, count, size, *multiples, whole)
 
 
 def define_place(state: Lowering, argument: Value, place: BlockPlace | Value) -> None:

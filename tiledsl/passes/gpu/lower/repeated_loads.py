@@ -38,7 +38,9 @@ def load_repeated(state: Lowering, op: ops.Load, layout: RegisterLayout, row_byt
         return _load_one(state, op, layout, start)
     if length % by:
         return None
-    return _load_runs(state, op, layout, start, quotient, _most(state, op, layout, quotient, length, first, row_bytes))
+    most = _most(state, op, layout, quotient, length, first, row_bytes)
+    apart = _load_apart(state, op, layout, start, by, most)
+    return _load_runs(state, op, layout, start, quotient, most) if apart is None else apart
 
 
 def _block_of(state: Lowering, quotient: Quotient) -> tuple[int, Value | None]:
@@ -95,6 +97,34 @@ def _load_runs(
         axes=tuple(axis if along is None else along for along in axes), masked=tuple(axis for axis, _ in ragged),
         checked=_checked(op), vector=vector, repeat=quotient.divisor, shape=layout.shape, layout=layout,
     ).result  # fmt: skip
+
+
+def _load_apart(
+    state: Lowering, op: ops.Load, layout: RegisterLayout, start: Value, by: int, vector: int
+) -> Value | None:  # fmt: skip
+    """Where threads have whole runs of what is one element: the tile as memory has it, and a view that repeats it, so
+    that a loop may carry it as it came; None elsewhere."""
+    axis = _axis(op)
+    split, ragged = layout.split(axis, by), state.ragged(op.result.shape)
+    if split is None or (any(at == axis for at, _ in ragged) and state.extent_multiple(op.result.shape[axis]) % by):
+        return None
+    indices, axes = _subscripts(state, op, start)
+    narrow = split.reduced([axis + 1])
+    extents = [state.arithmetic("floordiv", extent, by) if at == axis else extent for at, extent in ragged]
+    loaded = state.emit(
+        gpu.Load, name=op.result.name, tensor=state.tensors[op.tensor], indices=indices, extents=extents,
+        other=None if op.other is None else state.scalar(op.other),
+        axes=tuple(axis if along is None else along for along in axes), masked=tuple(at for at, _ in ragged),
+        checked=_checked(op), vector=max(1, vector // by), shape=narrow.shape, layout=narrow,
+    ).result  # fmt: skip
+    return repeated_along(state, loaded, layout, axis)
+
+
+def repeated_along(state: Lowering, tile: Value, layout: RegisterLayout, axis: int) -> Value:
+    """A tile whose elements are runs of neighbours along `axis`, as a view in the layout of all of these."""
+    split = layout.split(axis, layout.shape[axis] // tile.layout.shape[axis])
+    assert split is not None, "threads have whole runs"
+    return state.reshaped(state.filled(state.reshaped(tile, tile.layout.expanded(axis + 1)), split), layout)
 
 
 def _load_one(state: Lowering, op: ops.Load, layout: RegisterLayout, start: Value) -> Value:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import chain, islice
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Function
+from tiledsl.ir.core import Function, Value
 from tiledsl.ir.lying import packed_bytes, step_and_phase
 from tiledsl.ir.symbolic import symbol_name
 from tiledsl.passes.analysis.effects import tensors_in_order
@@ -21,13 +21,16 @@ from tiledsl.passes.analysis.fields import field_of
 from tiledsl.passes.gpu.layouts.infer_layouts import tensor_of
 from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
 from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
+from tiledsl.passes.gpu.plans.costs.held_tiles import MOST_LIVE_WORDS, live_words
 from tiledsl.passes.gpu.plans.facts.grid_likeness import grid_likeness
 from tiledsl.passes.gpu.plans.facts.grid_shape import GridShape, KnownSizes, grids_of, sizes_of_call
 from tiledsl.passes.gpu.plans.facts.whole_axes import with_whole_axes
 from tiledsl.passes.gpu.plans.flat_rows import flat_rows
+from tiledsl.passes.gpu.plans.forward_candidates import forwarded_plans
 from tiledsl.passes.gpu.plans.improve_plan import improved, with_ring
 from tiledsl.passes.gpu.plans.plane_candidates import THREADS_GAIN, plans_by_planes, split_grid
 from tiledsl.passes.gpu.plans.plans_on_demand import PlansOnDemand
+from tiledsl.passes.gpu.plans.private_updates import private_plan
 from tiledsl.passes.gpu.plans.product_plans.thread_plans import thread_plans
 from tiledsl.passes.gpu.plans.rule_plans import (
     SMALLEST_ROW,
@@ -35,14 +38,14 @@ from tiledsl.passes.gpu.plans.rule_plans import (
     has_whole_axes,
     row_plans,
     stream_plans,
+    times_of_plan,
 )
 from tiledsl.passes.gpu.plans.split_candidates import split_plans
 from tiledsl.passes.gpu.plans.swap_candidates import with_swapped_sides
 from tiledsl.passes.gpu.plans.turn_candidates import turned_plans
 from tiledsl.passes.gpu_machine import GpuMachine
-from tiledsl.passes.nest.loop_nest import loop_nest
 from tiledsl.support.latest_found import LatestFound
-from tiledsl.support.powers_of_two import power_of_two_in
+from tiledsl.support.powers_of_two import power_of_two_in, power_of_two_up_to
 
 WARPGROUP_DEPTH = 16
 """What a whole axis of a product comes in multiples of, where warpgroups multiply."""
@@ -92,6 +95,7 @@ def ranked_plans(
     guessed = KnownSizes(function, sizes).every
     found = split_plans(function, machine, sizes, guessed, whole[0], plans_of, most)
     found = found or turned_plans(function, machine, sizes, guessed, whole[0], plans_of)
+    found = found or forwarded_plans(function, machine, sizes, guessed, whole[0], plans_of)
     return [*found, *whole]
 
 
@@ -178,7 +182,7 @@ def _seconds(
         if seconds is None:
             blocks = dict(plan.blocks)
             cost = GridCost(
-                loop_nest(grid.op), plan.grids[0], blocks, sizes.all_of(grid), machine, sizes.alignment
+                grid.nest, plan.grids[0], blocks, sizes.all_of(grid), machine, sizes.alignment
             )  # fmt: skip
             seconds = machine.speeds.launch + cost.times.seconds
         total += seconds
@@ -196,8 +200,10 @@ def _joined(choices: Sequence[Plan], grids: Sequence[GridShape], sizes: KnownSiz
         for block in grid.blocks:
             size = block.block.size if block.block.kind == "fixed" else blocks.get(block.extent or "", 0)
             name = symbol_name(block.total) if block.total is not None else None
-            if name is not None and name not in exact and size > 1 and sizes.known.get(name, 1) % size == 0:
-                divisors[name] = math.lcm(size, divisors.get(name, 1))
+            names = _symbols_of_end(block.stop) if name is None else [name]
+            for name in names:
+                if name not in exact and size > 1 and sizes.known.get(name, 1) % size == 0:
+                    divisors[name] = math.lcm(size, divisors.get(name, 1))
     capacities = {name: room for name, room in capacities.items() if name not in exact}
     for name, size in sizes.known.items():  # how wide accesses can be; multiples of 16 are known already
         if size > 0 and size % 16 != 0 and size % 2 == 0 and name not in exact:
@@ -212,6 +218,15 @@ def _joined(choices: Sequence[Plan], grids: Sequence[GridShape], sizes: KnownSiz
     )
 
 
+def _symbols_of_end(value: Value) -> list[str]:
+    """The sizes that the end of a loop is computed of, which a part of it may be a multiple of if they are."""
+    op = value.op
+    if isinstance(op, ops.Size):
+        name = symbol_name(op.value)
+        return [] if name is None else [name]
+    return [name for one in op.inputs for name in _symbols_of_end(one)] if isinstance(op, ops.Map) else []
+
+
 def _capacities(choices: Sequence[Plan], grids: Iterable[GridShape]) -> dict[str, int]:
     """The room of whole axes: that of products, for which tiles are made, or of the grid that wants most."""
     of_products, of_others = dict[str, int](), dict[str, int]()
@@ -224,13 +239,19 @@ def _capacities(choices: Sequence[Plan], grids: Iterable[GridShape]) -> dict[str
 
 def _grid_options(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> Iterator[Plan]:
     """Plans for one grid alone that multiplies nothing, made as they are asked for."""
-    row, vector = max((fixed_elements(grid, shape, sizes) for shape in grid.shapes), default=1), _vector_of(grid)
+    row = max((fixed_elements(grid, shape, sizes) for shape in grid.shapes), default=1)
+    vector = _with_registers(grid, _vector_of(grid))
     if row >= SMALLEST_ROW * vector // 4 and any(has_whole_axes(grid, shape) for shape in grid.shapes):
         found = row_plans(grid, machine, sizes, row, vector)
     else:
         found = stream_plans(grid, machine, sizes, row, vector)
     first = _improved(grid, found[0], machine, sizes)
     near = [] if first == found[0] else [_smaller(grid, first, sizes, vector)]
+    private = private_plan(grid, machine, sizes, vector)
+    if private is not None:
+        with_tables, without = (times_of_plan(grid, machine, sizes, plan) for plan in (private, first))
+        if with_tables.seconds < without.seconds:
+            near, first = [first, *near], private
     made: set[Plan] = set()
     for plan in (first, *near, *found):
         ringed = _with_ring(grid, plan, machine, sizes)
@@ -250,11 +271,17 @@ def _vector_of(grid: GridShape) -> int:
     return max(1, 16 // min((tensor_of(op).dtype.bytes for op in grid.accesses), default=4))
 
 
+def _with_registers(grid: GridShape, vector: int) -> int:
+    """How many elements of each tile a thread is to have, if all tiles that are there at once are to have registers."""
+    live = live_words(grid.nest, GridPlan(1), lambda shape: 1)
+    return max(1, min(vector, power_of_two_up_to(max(1, int(MOST_LIVE_WORDS // live))))) if live else vector
+
+
 def _with_ring(grid: GridShape, plan: Plan, machine: GpuMachine, sizes: KnownSizes) -> Plan:
     """The plan, with loads that run ahead of its loops where they can."""
     if not any(isinstance(op, ops.Range) for op in grid.op.body.ops):
         return plan
-    ring = with_ring(loop_nest(grid.op), plan.grids[0], dict(plan.blocks), sizes.all_of(grid), machine)
+    ring = with_ring(grid.nest, plan.grids[0], dict(plan.blocks), sizes.all_of(grid), machine)
     return replace(plan, grids=(ring,))
 
 
@@ -275,7 +302,7 @@ def _improved(grid: GridShape, plan: Plan, machine: GpuMachine, sizes: KnownSize
     key = (likeness, plan, machine)
     found = None if likeness is None else SEARCHED.get(key)
     if found is None:
-        found = improved(loop_nest(grid.op), before, blocks, every, machine, sizes.alignment)
+        found = improved(grid.nest, before, blocks, every, machine, sizes.alignment)
         if likeness is not None:
             SEARCHED.put(key, found)
     better, changed = found

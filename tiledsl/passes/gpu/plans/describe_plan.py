@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tiledsl.passes.gpu.plan import APART, LOADING_THREADS, SCORING_THREADS, GridPlan, Plan
+from tiledsl.passes.gpu.plan import APART, LOADING_THREADS, SCORING_THREADS, GridPlan, LibraryPlan, Plan
 
 
 def plan_words(plan: Plan, tensors: Sequence[str]) -> list[tuple[str, str]]:
@@ -22,15 +22,25 @@ def plan_words(plan: Plan, tensors: Sequence[str]) -> list[tuple[str, str]]:
         words.append(("sizes", "; ".join(sizes)))
     if plan.alignment:
         words.append(("arrays", _alignment(plan, tensors)))
+    if plan.library is not None:
+        words.append(("library", library_words(plan.library)))
     if plan.blocks:
         words.append(("blocks", ", ".join(f"{name} = {size}" for name, size in plan.blocks)))
     if plan.parts:
         words.append(("sums", _parts(plan)))
     if plan.turned:
         words.append(("operands", _turned(plan, tensors)))
+    if plan.forwarded:
+        words.append(("loops", _forwarded(plan)))
     several = len(plan.grids) > 1
     words += [(f"grid {n + 1}" if several else "grid", grid_words(grid)) for n, grid in enumerate(plan.grids)]
     return words
+
+
+def library_words(call: LibraryPlan) -> str:
+    """What is called instead of kernels of ours."""
+    room = f" in {call.workspace} bytes of memory of its own" if call.workspace else ""
+    return f"cuBLASLt {call.version}, by the algorithm {call.words}{room}"
 
 
 def grid_words(grid: GridPlan) -> str:
@@ -64,6 +74,8 @@ def grid_words(grid: GridPlan) -> str:
     if grid.programs:
         what = "take blocks from a counter" if grid.counted else "go through all blocks"
         words.append(f"{grid.programs} programs {what}")
+    if grid.private:
+        words.append("small tensors updated in shared memory first")
     if grid.raster > 1:
         words.append(f"{grid.raster} rows of blocks walked together")
     if grid.copied:
@@ -91,6 +103,11 @@ def plan_differences(earlier: Plan, plan: Plan, tensors: Sequence[str]) -> list[
         found.append(f"sums {_parts(plan)}, not {_parts(earlier)}")
     if plan.turned != earlier.turned:
         found.append(f"operands {_turned(plan, tensors)}, not {_turned(earlier, tensors)}")
+    if plan.library != earlier.library:
+        now, before = ("kernels of ours" if one is None else "cuBLASLt" for one in (plan.library, earlier.library))
+        found.append(f"{now}, not {before}" if now != before else "another algorithm of cuBLASLt")
+    if plan.forwarded != earlier.forwarded:
+        found.append(f"loops {_forwarded(plan)}, not {_forwarded(earlier)}")
     for grid, other in zip(plan.grids, earlier.grids):
         if grid != other:
             found.append(f"{grid_words(grid)}, not {grid_words(other)}")
@@ -102,6 +119,11 @@ def _parts(plan: Plan) -> str:
     if len(plan.parts) <= 1:
         return f"in {plan.parts[0]} parts, added by another grid" if plan.parts else "whole"
     return "in " + "/".join(map(str, plan.parts)) + " parts by grid, added by others"
+
+
+def _forwarded(plan: Plan) -> str:
+    """Whether loops that read what they stored are written out."""
+    return "written out, and what is stored and read again stays in registers" if plan.forwarded else "as they are"
 
 
 def _turned(plan: Plan, tensors: Sequence[str]) -> str:

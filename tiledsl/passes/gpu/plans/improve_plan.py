@@ -17,6 +17,7 @@ from tiledsl.ir.core import Value
 from tiledsl.ir.tile_ops import Reduce, Scan
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
+from tiledsl.passes.gpu.plans.costs.held_tiles import BESIDE, MOST_LIVE_WORDS, live_words
 from tiledsl.passes.gpu.plans.costs.run_ahead import registers, stages_ahead
 from tiledsl.passes.gpu.plans.facts.cluster_moves import moved_between_blocks
 from tiledsl.passes.gpu_machine import GpuMachine
@@ -196,6 +197,9 @@ def _changed(blocks: Mapping[str, int], open_: Mapping[str, int], as_they_are: b
 
 def _too_much(nest: LoopNest, grid: GridPlan, counts: WorkCounts) -> str:
     """Why threads cannot hold what a plan gives them; empty if they can."""
+    live = live_words(nest, grid, lambda shape: math.prod(map(counts.number, shape)))
+    if live > min(MOST_LIVE_WORDS, MOST_REGISTERS // grid.threads - BESIDE):
+        return f"a thread would hold {math.ceil(live)} registers of tiles that are there at once"
     held, room = held_registers(nest, grid, counts), HELD[grid.threads]
     if held > room:
         what = f"a thread would hold {math.ceil(held)} registers of the largest tile, and has room for {room}"

@@ -38,7 +38,7 @@ from tiledsl.passes.gpu.plans.split_candidates import costs_of, program_of
 from tiledsl.passes.gpu.products.streamed_loads import DeclinedError
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.kernel_audit import guessed_sizes
-from tiledsl.passes.nest.loop_nest import loop_nest
+from tiledsl.passes.tile.loops.unroll_loops import rereading_loops
 from tiledsl.passes.tile.turn_operands import operands_to_turn
 from tiledsl.support.location import Location
 
@@ -65,6 +65,10 @@ def refused_plans(
     if any(operands_to_turn(function)):
         best = ranked_plans(function, machine, sizes, alignment)[0].plan
         function = program_of(function, Plan(() if best.parts else best.grids, turned=best.turned))
+    if any(rereading_loops(function)):
+        best = ranked_plans(function, machine, sizes, alignment)[0].plan
+        if best.forwarded:
+            function = program_of(function, Plan((), sizes=best.sizes, forwarded=True))
     grids = list(grids_of(function))
     taken: Plan | None = None
     costs: list[GridCost] = []
@@ -117,7 +121,7 @@ def _faster_neighbours(
 ) -> list[str]:
     """The same beside the plan of a grid without products."""
     aligned = {op.tensor: call.alignment_of(op.tensor) for op in grid.accesses}
-    best, refused = refused_neighbours(loop_nest(grid.op), plan, blocks, call.symbols, machine, aligned)
+    best, refused = refused_neighbours(grid.nest, plan, blocks, call.symbols, machine, aligned)
     own = {block.extent for block in grid.blocks}
     faster = [
         (

@@ -24,7 +24,6 @@ from tiledsl.passes.gpu.plans.facts.grid_shape import GridShape, KnownSizes, acc
 from tiledsl.passes.gpu.plans.facts.whole_axes import with_whole_axes
 from tiledsl.passes.gpu.plans.weighted_rows import moves, weighted_row_plans
 from tiledsl.passes.gpu_machine import GpuMachine
-from tiledsl.passes.nest.loop_nest import loop_nest
 from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_up_to
 
 
@@ -111,7 +110,7 @@ def row_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, row: int,
         rows = max(1, threads * cluster // along)
         row_threads = 0
         if along <= LOOP_THREADS and any(isinstance(block.op, ops.Range) for block in grid.open.values()):
-            blocks = _spread(grid, sizes, LOOP_THREADS // along * LOOP.vectors)
+            blocks = spread_blocks(grid, sizes, LOOP_THREADS // along * LOOP.vectors)
             plan = Plan((GridPlan(LOOP_THREADS),), blocks=tuple(blocks.items()))
             plans.append(with_whole_axes(grid, plan, sizes, vector, along))
         if pieces <= SMALLEST_ROW:
@@ -119,20 +118,20 @@ def row_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, row: int,
             row_threads = along if invariant else 0
         elif invariant and pieces <= 4 * SMALLEST_ROW:
             rows, row_threads = 2 * rows, along  # two rows per thread, one set of weights
-        blocks = _spread(grid, sizes, rows)
+        blocks = spread_blocks(grid, sizes, rows)
         plan = Plan((GridPlan(threads, cluster, row_threads=row_threads),), blocks=tuple(blocks.items()))
         plans.append(with_whole_axes(grid, plan, sizes, vector, min(along, threads * cluster)))
     if holding:
-        by_itself, held_on = (_times(grid, machine, sizes, plan) for plan in (plans[0], holding[0]))
+        by_itself, held_on = (times_of_plan(grid, machine, sizes, plan) for plan in (plans[0], holding[0]))
         most = SLOWER if by_itself.bound == "memory" else 1.0
         if held_on.seconds <= most * by_itself.seconds:
             plans = [*holding, *plans]
     return list(dict.fromkeys(plans))
 
 
-def _times(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, plan: Plan) -> ResourceTimes:
+def times_of_plan(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, plan: Plan) -> ResourceTimes:
     """What a plan of a grid is predicted to take."""
-    nest, every = loop_nest(grid.op), sizes.all_of(grid)
+    nest, every = grid.nest, sizes.all_of(grid)
     return GridCost(nest, plan.grids[0], dict(plan.blocks), every, machine, sizes.alignment).times
 
 
@@ -146,7 +145,7 @@ def _long_row_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, row
         return []
     programs = max(1, round(WEIGHTED_BLOCKS * machine.multiprocessors / cluster))
     grid_plan = GridPlan(LARGEST_ROW, cluster, stages=WEIGHTED_STAGES, programs=programs)
-    plan = Plan((grid_plan,), blocks=tuple(_spread(grid, sizes, 1).items()))
+    plan = Plan((grid_plan,), blocks=tuple(spread_blocks(grid, sizes, 1).items()))
     return [with_whole_axes(grid, plan, sizes, vector, LARGEST_ROW * cluster)]
 
 
@@ -169,7 +168,7 @@ def _rows_of_thread(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, row
     return max(1, min(SHORT_ROWS, power_of_two_from(enough + 1) // 2))
 
 
-def _spread(grid: GridShape, sizes: KnownSizes, elements: int) -> dict[str, int]:
+def spread_blocks(grid: GridShape, sizes: KnownSizes, elements: int) -> dict[str, int]:
     """Block sizes for the open axes that make up `elements`, the last axes first; loops before the grid's."""
     blocks: dict[str, int] = {}
     for name, block in reversed(grid.open.items()):

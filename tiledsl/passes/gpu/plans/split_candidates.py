@@ -15,6 +15,7 @@ from dataclasses import replace
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Function, Module, Value
 from tiledsl.ir.lying import step_and_phase
+from tiledsl.ir.substitute import substitute_symbols
 from tiledsl.ir.symbolic import Dim, evaluate, symbols_of
 from tiledsl.passes.analysis.effects import tensors_in_order
 from tiledsl.passes.analysis.sizes import size_of
@@ -23,7 +24,12 @@ from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.manager import PassContext
 from tiledsl.passes.nest.loop_nest import loop_nests
+from tiledsl.passes.tile.bounds import Bounds
+from tiledsl.passes.tile.dce import EliminateDeadCode
+from tiledsl.passes.tile.loops.forward_stores import ForwardStores
+from tiledsl.passes.tile.loops.load_ahead import LoadAhead
 from tiledsl.passes.tile.loops.split_sums import UNIT, SplitSums, sums_of
+from tiledsl.passes.tile.loops.unroll_loops import UnrollLoops
 from tiledsl.passes.tile.split_products import SplitProducts
 from tiledsl.passes.tile.swap_sides import SwapSides
 from tiledsl.passes.tile.turn_operands import TurnOperands
@@ -47,12 +53,16 @@ seeds had 1.041 of cuBLAS's speed with this, the least 0.870, and 1.021 without,
 
 
 def program_of(function: Function, plan: Plan) -> Function:
-    """The program that a plan is for: the function, with operands turned, sums split, sides swapped and products made
-    of planes as it says."""
+    """The program that a plan is for: the function, with operands turned, sums split, sides swapped, products made of
+    planes and loops written out as it says."""
     swapped, split = swapped_grids(plan), split_grids(plan)
-    if not plan.parts and not plan.turned and not swapped and not split:
+    if not (plan.parts or plan.turned or swapped or split or plan.forwarded):
         return function
     module, context = Module([function.clone()]), PassContext()
+    if plan.forwarded:
+        substitute_symbols(module.entry, dict(plan.sizes))
+        for one in (UnrollLoops(), Bounds(), ForwardStores(), LoadAhead(), EliminateDeadCode()):
+            module = one.run(module, context)
     if plan.turned:
         module = TurnOperands(plan.turned).run(module, context)
     if plan.parts:
@@ -73,6 +83,11 @@ def costs_of(program: Function, plan: Plan, sizes: Mapping[str, int], machine: G
 def predicted_seconds(costs: Sequence[GridCost], seconds: float | None, machine: GpuMachine) -> float:
     """The time of a program with these grids, for which a ranking may have predicted one too."""
     return max(seconds or 0.0, sum(machine.speeds.launch + cost.times.seconds for cost in costs))
+
+
+def seconds_of_plan(function: Function, ranked: RankedPlan, sizes: Mapping[str, int], machine: GpuMachine) -> float:
+    """The time of a program under one of its plans. All sizes are known."""
+    return predicted_seconds(costs_of(function, ranked.plan, sizes, machine), ranked.seconds, machine)
 
 
 def split_plans(
@@ -120,7 +135,7 @@ def split_plans(
             return floor, None
         first = plans_in(parts, 1, searched[0] if searched else None)[0]
         searched.append(first.plan)
-        return predicted_seconds(costs_of(programs[parts], first.plan, sizes, machine), first.seconds, machine), first
+        return seconds_of_plan(programs[parts], first, sizes, machine), first
 
     least, best, found = math.inf, 0, None
     for parts in reversed([parts for parts in PARTS if longest >= parts * UNIT]):

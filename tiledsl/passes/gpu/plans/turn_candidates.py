@@ -17,7 +17,7 @@ from tiledsl.ir.symbolic import symbols_of
 from tiledsl.ir.types import AxisType
 from tiledsl.passes.analysis.effects import tensors_in_order
 from tiledsl.passes.gpu.plan import Plan, RankedPlan
-from tiledsl.passes.gpu.plans.split_candidates import costs_of, predicted_seconds, program_of
+from tiledsl.passes.gpu.plans.split_candidates import program_of, seconds_of_plan
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.tile.turn_operands import operands_to_turn
 
@@ -50,7 +50,5 @@ def turned_plans(
     if not found:
         return []
 
-    def seconds_of(of: Function, ranked: RankedPlan) -> float:
-        return predicted_seconds(costs_of(of, ranked.plan, sizes, machine), ranked.seconds, machine)
-
-    return found if seconds_of(program, found[0]) <= GAIN * seconds_of(function, whole) else []
+    before, after = (seconds_of_plan(*one, sizes, machine) for one in ((function, whole), (program, found[0])))
+    return found if after <= GAIN * before else []

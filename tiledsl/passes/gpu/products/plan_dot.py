@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.dtypes import DType
-from tiledsl.ir.gpu.matrix_instructions import FMA, INSTRUCTIONS, MatrixInstruction, fits, tiled_layouts
+from tiledsl.ir.gpu.matrix_instructions import FMA, INSTRUCTIONS, MatrixInstruction, fits, in_runs, tiled_layouts
 from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.passes.gpu.layouts.capacities import Capacities
 from tiledsl.passes.gpu.layouts.select_mma import choose_instruction, choose_warps
 from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu.products.operand_runs import computed_alone, run_of
 from tiledsl.passes.gpu.products.promoted_sums import CONVERTING, is_promoted
 from tiledsl.passes.gpu_machine import GpuMachine
 
@@ -36,6 +37,8 @@ class DotPlan:
     reason: str
     promoted: bool = False
     """Whether the instruction sums only parts, which are added in f32."""
+    computed: bool | None = None
+    """Whether the left operand, or the right one, is computed in registers where the product takes it."""
 
     @property
     def step(self) -> int:
@@ -67,4 +70,9 @@ def plan_dot(op: ops.Dot, capacities: Capacities, grid: GridPlan, machine: GpuMa
         warps = choose_warps(instruction, m, n, threads // 32)
     promoted = is_promoted(op) and instruction.a == op.a.dtype and machine.capability not in CONVERTING
     promoted = promoted or ops.is_by_planes(op)
-    return DotPlan(instruction, cast, warps, (m, n, k), threads, reason, promoted)
+    computed = None if instruction.is_fma or cast is not None or promoted else computed_alone(op, warps)
+    if computed is not None:
+        several = in_runs(instruction, math.gcd(run_of(op, is_left=computed), k // 4), is_left=computed)
+        computed = computed if several.parts > 1 and fits(several, warps, (m, n, k)) else None
+        instruction = instruction if computed is None else several
+    return DotPlan(instruction, cast, warps, (m, n, k), threads, reason, promoted, computed)

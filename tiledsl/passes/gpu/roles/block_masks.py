@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
-from tiledsl.ir.dtypes import bool_, i32
+from tiledsl.ir.dtypes import bool_, i32, i64
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.types import AxisType, Shape, TileType
@@ -53,6 +53,9 @@ class Difference:
                 case ops.Coordinates():
                     self.coordinates[op.axis] = self.coordinates.get(op.axis, 0) + many
                 case ops.Broadcast() | ops.Reshape() | ops.Transpose():
+                    work.append((op.source, many))
+                case ops.Cast() if op.dtype in (i32, i64) and op.source.dtype in (i32, i64):
+                    # coordinates of axes that are multiplied are below 2**31
                     work.append((op.source, many))
                 case ops.Map(fn="add" | "sub"):
                     left, right = op.inputs

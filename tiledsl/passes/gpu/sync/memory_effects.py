@@ -105,6 +105,8 @@ def accesses(op: Op, *, cluster: bool = False) -> tuple[Access, ...]:
             layout = op.value.tile.layout if op.method == "plain" and not elsewhere else None
             access = _of_buffer("write", op, op.value.shape, layout)
             return (replace(access, remote=True, block=op.block) if elsewhere else access,)
+        case gpu_ops.Combine():
+            return (Access("atomic", buffer_of(op.buffer), op),)
         case TmaLoad():
             return (_of_tensor_box("read", op, cluster), _of_box("write", op, cluster and op.multicast))
         case TmaStore():

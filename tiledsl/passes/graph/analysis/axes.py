@@ -141,24 +141,34 @@ class _Finder:
         of_size: dict[tuple[int, ...], Axes] = {}
         for value in op.values:
             first, axes = of_size.setdefault(sizes_of(value), self.of[value]), self.of[value]
-            ours, theirs = ({*self.roots(some)} - {None} for some in (first, axes))
-            shared = {a for a, b in zip(self.roots(first), self.roots(axes)) if a is b}
+            pairs = list(zip(self.roots(first), self.roots(axes)))
+            if all(a is b for a, b in pairs):
+                continue  # the same axes already
+            ours, theirs = ({axis for axis in some if axis is not None} for some in zip(*pairs))
+            shared = {a for a, b in pairs if a is b}
             if not any(found & ours and found & theirs for found in self.together(function, shared)):
                 self.united([first, axes])
 
-    def together(self, function: Function, shared: Collection[Axis | None]) -> list[set[Axis | None]]:
+    def together(self, function: Function, shared: Collection[Axis | None]) -> list[set[Axis]]:
         """Axes that values or ops have in common, or that others lead to from one to the next, but for those that are
         `shared`: what has nothing else in common is not tied by these."""
-        found: list[set[Axis | None]] = []
+        of: dict[Axis, set[Axis]] = {}  # an axis is in one set, which it shares with those that it is tied to
         for op in function.body.ops[:-1]:
             values = [*op.operands, *op.results]
             if isinstance(op, ops.Window) and op.source.op is not None:
                 values += op.source.op.operands  # what is padded for them
-            roots = [axis for value in values for axis in self.roots(self.of[value])]
-            axes = {axis for axis in roots if axis is not None and axis not in shared}
-            touched = [one for one in found if one & axes]
-            found = [*(one for one in found if one not in touched), axes.union(*touched)]
-        return found
+            mine: set[Axis] | None = None
+            for axis in dict.fromkeys(self.root(axis) for v in values for axis in self.of[v] if axis is not None):
+                if axis in shared:
+                    continue
+                theirs = of.setdefault(axis, {axis})
+                if mine is None or mine is theirs:
+                    mine = theirs
+                    continue
+                mine, less = (mine, theirs) if len(mine) >= len(theirs) else (theirs, mine)
+                mine |= less
+                of.update(dict.fromkeys(less, mine))
+        return list({id(one): one for one in of.values()}.values())
 
     def folded(self, op: Fold, kept: Mapping[Value, tuple[Axis, ...]]) -> tuple[Axis, ...]:
         if isinstance(op, ops.Reduce):
@@ -184,8 +194,8 @@ class _Finder:
             raise AxesError(op, "an operand of the product is read along other axes elsewhere")
 
     def root(self, axis: Axis) -> Axis:
-        while axis in self.parents:
-            axis = self.parents[axis]
+        while (parent := self.parents.get(axis)) is not None:
+            axis = parent
         return axis
 
     def roots(self, axes: Axes) -> Axes:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Value
-from tiledsl.ir.dtypes import DType, bool_, i64
+from tiledsl.ir.dtypes import DType, bool_, i32, i64
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.support.follow import follow
@@ -34,16 +34,22 @@ def _span(value: Value) -> Generator[Value, Span | None, Span | None]:
             return 0, max(0, sizes_of(op.result)[op.axis] - 1)
         case ops.Constant() if tensor_type(value).dtype.is_integer:
             return int(op.value), int(op.value)
+        case ops.Size() if isinstance(op.value, int):
+            return op.value, op.value
         case ops.Cast() if not tensor_type(value).dtype.is_float and not tensor_type(op.source).dtype.is_float:
             found = (yield op.source) or _all_of(tensor_type(op.source).dtype)
             limits = _all_of(tensor_type(value).dtype)
             return found if limits[0] <= found[0] <= found[1] <= limits[1] else None
         case ops.Broadcast() | ops.Reshape() | ops.Transpose():
             return (yield op.operands[0])
-        case ops.Map() if tensor_type(value).dtype == i64 and op.fn in _RULES:
+        case ops.Map() if tensor_type(value).dtype in (i32, i64) and op.fn in _RULES:
             left, right = (yield op.inputs[0]), (yield op.inputs[1])
             found = None if left is None or right is None else _RULES[op.fn](left, right)
-            return found if found is not None and -_LIMIT < found[0] <= found[1] < _LIMIT else None
+            return _within(found, tensor_type(value).dtype)
+        case ops.Map(fn="abs" | "neg") if tensor_type(value).dtype in (i32, i64):
+            found = yield op.inputs[0]
+            found = None if found is None else _mirrored(found) if op.fn == "neg" else _size(found)
+            return _within(found, tensor_type(value).dtype)
         case _:
             return None
 
@@ -55,6 +61,20 @@ def _all_of(dtype: DType) -> Span:
     if dtype.name.startswith("u"):
         return 0, (1 << dtype.bits) - 1
     return -(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1
+
+
+def _within(span: Span | None, dtype: DType) -> Span | None:
+    """A span that integers of a dtype have room for; None for another one."""
+    limit = _LIMIT if dtype == i64 else 1 << 31
+    return span if span is not None and -limit < span[0] <= span[1] < limit else None
+
+
+def _mirrored(span: Span) -> Span:
+    return -span[1], -span[0]
+
+
+def _size(span: Span) -> Span:
+    return max(0, span[0], -span[1]), max(-span[0], span[1])
 
 
 def _product(left: Span, right: Span) -> Span:

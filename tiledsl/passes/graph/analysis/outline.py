@@ -73,6 +73,13 @@ def is_soft(op: Op | None) -> bool:
     return isinstance(op, (ops.Transpose, ops.Broadcast))
 
 
+def is_read_by_element(user: Op) -> bool:
+    """Whether an op is elementwise or a fold, or leads there by plain reindexing."""
+    if isinstance(user, (ops.Map, ops.Cast, ops.Reduce)):
+        return True
+    return is_soft(user) and bool(user.results[0].users) and all(map(is_read_by_element, user.results[0].users))
+
+
 def is_widened(op: Op | None) -> bool:
     """Whether an op widens narrow floats for nothing but maps and folds, which may as well read the narrow ones."""
     if not isinstance(op, ops.Cast) or not 8 <= tensor_type(op.source).dtype.bits < op.dtype.bits:

@@ -207,7 +207,8 @@ class _Fusion:
         if chain is None or not isinstance(parameter.type, TensorType):
             return
         what = f"%{value.name or number} is not computed where @{self.call.callee} loads it"
-        top = chain.maps[-1]
+        top = chain.maps[-1] if chain.maps else value.op
+        assert top is not None
         for leaf in chain.tensors:
             base = leaf.base.op
             if base is not None and not isinstance(base, (ops.Call, *_VIEWS)):
@@ -226,7 +227,7 @@ class _Fusion:
             rewriter.replace(load, found[value])
         self.gone.add(number)
         self.changed = True
-        for place in dict.fromkeys(op.location for op in chain.maps):
+        for place in dict.fromkeys(op.location for op in chain.maps or [top]):
             self.context.remark(FuseIntoCalls.name, place, f"computed where @{self.call.callee} loads it")
 
     def _refusal(self, parameter: Value, loads: list[tile_ops.Load], chain: Chain) -> str | None:
@@ -243,7 +244,8 @@ class _Fusion:
             return f"the program loads it more than once, and {chain.cost} operations are too many to repeat"
         if not self._in_bounds(parameter):
             return "the program may read beyond it"
-        told = {name for p in self.function.parameters if p is not parameter for name in _told(p)}
+        others = [p for i, p in enumerate(self.function.parameters) if p is not parameter and i not in self.gone]
+        told = {name for other in others for name in _told(other)}
         told |= {symbol_name(_dim(parameter, axis)) for leaf in chain.tensors for axis in leaf.axes}
         if any(name not in told for dim in tensor_type(parameter).shape for name in symbols_of(dim)):
             return "nothing else would say how large it is"

@@ -369,7 +369,8 @@ class Groups:
 
     def _hand(self, chain: Sequence[Op], mine: int, theirs: int) -> bool:
         """Gives ops of one group to another one, if both cost less; whether it did."""
-        given = [member for member in self.members[mine] if member not in chain]
+        handed = set(chain)
+        given = [member for member in self.members[mine] if member not in handed]
         if not given or not self._moves_less(chain, mine, theirs):
             return False
         taken = sorted([*self.members[theirs], *chain], key=self.position.__getitem__)

@@ -92,10 +92,16 @@ def _axes_before(op: ops.Transpose | ops.Broadcast | ops.Reshape, axes: list[int
 
 
 def producers_of(value: Value, call: ops.Call, function: Function) -> Chain | None:
-    """The elementwise ops that nothing but an operand of a call needs."""
+    """The elementwise ops that nothing but an operand of a call needs; none, if it only repeats what it reads."""
     chain = _with_producers([], value, call, function)
     chain.outputs = [value]
-    return chain if chain.maps else None
+    if chain.maps:
+        return chain
+    leaf = leaf_of(value)
+    if _is_made_in_place(value) or not any(n != 1 and i not in leaf.axes for i, n in enumerate(sizes_of(value))):
+        return None
+    chain.leaves[value] = leaf
+    return chain
 
 
 def consumers_of(value: Value, call: ops.Call, function: Function) -> Chain | None:

@@ -23,7 +23,7 @@ from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.analysis.value_order import operands_first
 from tiledsl.passes.graph.kernels.kernel_plan import FlatWindows
 from tiledsl.passes.graph.kernels.records import NO_RECORDS, Records
-from tiledsl.passes.graph.kernels.treatments import Treatments
+from tiledsl.passes.graph.kernels.treatments import Treatments, lookups_of
 from tiledsl.passes.graph.kernels.view_parts import Parts
 from tiledsl.passes.graph.rewrites.widen_floats import rounded
 
@@ -192,7 +192,10 @@ class GroupTiles:
         return found
 
     def _known(self, value: Value) -> Value | None:
-        return next((scope[value] for scope in reversed(self.scopes) if value in scope), None)
+        for scope in reversed(self.scopes):
+            if value in scope:
+                return scope[value]
+        return None
 
     def _tile(self, value: Value) -> Value:
         found = self._known(value)
@@ -287,23 +290,41 @@ class GroupTiles:
         return self.builder.emit(ops.Transpose, source=tile, permutation=permutation).result
 
     def _gather(self, op: graph.Gather) -> Value:
-        kept = self.axes.kept[op.source]
-        indexed = self.axes.indexed[op]
-        indices = self.tile(op.indices)
-        subscripts: list[Index] = [indices if axis is indexed else self.blocks.get(axis, WHOLE) for axis in kept]
-        span, size = index_span(op.indices), sizes_of(op.source)[op.axis]
-        inside = indexed is not None and span is not None and 0 <= span[0] <= span[1] < size
-        known = tuple(number for number, axis in enumerate(kept) if inside and axis is indexed)
-        tensor = self.tensors[op.source]
-        tile = self.builder.emit(ops.Load, tensor=tensor, indices=subscripts, in_bounds=known).result
-        if indexed is not None:
-            return tile
+        """A tensor at computed coordinates of one axis, or of several, of each by a lookup of its own."""
+        chain = lookups_of(op.result)
+        tensor, wanted = chain[-1].source, self.tile_axes(op.result)
+        kept = self.axes.kept[tensor]
+        by = {axis: one for one in chain if (axis := self.axes.indexed[one]) is not None}
+        looked_up = [by[axis].indices for axis in kept if axis in by]
+        together = tuple(dict.fromkeys(axis for indices in looked_up for axis in self.tile_axes(indices)))
+        subscripts: list[Index] = []
+        have: list[Axis] = []
+        for axis in kept:
+            if axis not in by:
+                subscripts.append(self.blocks.get(axis, WHOLE))
+                have += self._not_single([axis])
+                continue
+            indices, own = self.tile(by[axis].indices), self.tile_axes(by[axis].indices)
+            have += together if own and not set(together) & set(have) else ()
+            subscripts.append(self._beside_others(indices, own, together) if own else indices)
+        known = tuple(number for number, axis in enumerate(kept) if axis in by and _is_inside(by[axis]))
+        tile = self.builder.emit(ops.Load, tensor=self.tensors[tensor], indices=subscripts, in_bounds=known).result
+        if by:
+            return self.spread(tile, tuple(have), wanted)
         # of one element: it is there or outside
-        wanted, have = self.tile_axes(op.result), self.tile_axes(op.source)
+        indices = self.tile(op.indices)
         there = self.builder.map("eq", indices, self.builder.constant(0, indices.dtype))
         there = self.spread(there, self.tile_axes(op.indices), wanted)
         zero = self.builder.constant(False if tile.dtype == bool_ else 0, tile.dtype)
-        return self.builder.map("where", there, self.spread(tile, have, wanted), zero)
+        return self.builder.map("where", there, self.spread(tile, tuple(have), wanted), zero)
+
+    def _beside_others(self, indices: Value, own: tuple[Axis, ...], together: tuple[Axis, ...]) -> Value:
+        """Coordinates over axes of their own as they are read beside others: of one element along the axes of these."""
+        if own == together:
+            return indices
+        indices = self.transposed(indices, own, [axis for axis in together if axis in own])
+        shape = tuple(self.extent(axis) if axis in own else 1 for axis in together)
+        return self.builder.emit(ops.Reshape, source=indices, shape=shape).result
 
     def _window(self, op: graph.Window) -> Value:
         """The elements of windows at one place in each: what lies outside of the tensor is the padding."""
@@ -473,6 +494,12 @@ class GroupTiles:
     def _stream(self, streams: Sequence[Axis]) -> None:
         """Makes the folds over these axes, by loops over their blocks."""
         raise NotImplementedError
+
+
+def _is_inside(op: graph.Gather) -> bool:
+    """Whether all coordinates of a lookup are known to be of its source."""
+    span = index_span(op.indices)
+    return span is not None and 0 <= span[0] <= span[1] < sizes_of(op.source)[op.axis]
 
 
 def _unrounded(value: Value) -> Value:

@@ -22,7 +22,7 @@ from tiledsl.ir.core import Function, Op, Value
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.passes.graph.analysis.axes import Axis, GroupAxes
 from tiledsl.passes.graph.analysis.limits import Limits
-from tiledsl.passes.graph.analysis.outline import is_repeated
+from tiledsl.passes.graph.analysis.outline import is_repeated, is_soft
 
 ENOUGH = 4096
 """Elements of a program without products: axes go by blocks until it may have as many."""
@@ -78,6 +78,27 @@ def depends(value: Value, on: Value) -> bool:
     return False
 
 
+def lookups_of(value: Value) -> list[ops.Gather]:
+    """The lookups, one of what another gives, that a value is but for plain reindexing, the last one first."""
+    found: list[ops.Gather] = []
+    while value.op is not None and (isinstance(value.op, ops.Gather) or is_soft(value.op)):
+        if isinstance(value.op, ops.Gather):
+            found.append(value.op)
+        value = value.op.operands[0]
+    return found
+
+
+def is_read_of_memory(op: ops.Gather, axes: GroupAxes) -> bool:
+    """Whether a tensor in memory is looked up, or what lookups along others of its axes give: that is one load."""
+    if op.source.op is None:
+        return True
+    chain = lookups_of(op.result)
+    base = chain[-1].source
+    read = [axes.indexed[one] for one in chain]
+    kept = {} if base.op is not None else dict.fromkeys(axes.kept[base])
+    return len(chain) > 1 and len({*read}) == len(read) and all(axis in kept for axis in read)
+
+
 class _Treating:
     def __init__(self, function: Function, axes: GroupAxes, limits: Limits, nearest: Sequence[int | None]) -> None:
         self.nearest = nearest
@@ -89,6 +110,9 @@ class _Treating:
         self.outputs = last.values
         self.contracts = [op for op in contracts_of(function) if not self.is_weighted_fold(op)]
         self.reduces = [op for op in function.body.ops if isinstance(op, (ops.Reduce, ops.Scan))]
+        chains = (lookups_of(op.result) for op in function.body.ops if isinstance(op, ops.Gather))
+        pairs = [(axes.indexed[op], axes.kept[op.indices]) for chain in chains if len(chain) > 1 for op in chain]
+        self.looked_up = {axis: kept[-1] for axis, kept in pairs if axis is not None and kept}
 
     def treatments(self) -> Treatments:
         folded = {axis for op in self.reduces for axis in self.axes.reduced[op]}
@@ -111,7 +135,7 @@ class _Treating:
                 streamed, whole = self.long(whole)
         for op in self.function.body.ops:
             self.check_streams(op, streamed)
-            if isinstance(op, ops.Gather) and op.source.op is not None:
+            if isinstance(op, ops.Gather) and not is_read_of_memory(op, self.axes):
                 raise TreatmentError(op, "what is read at computed coordinates has to be in memory")
         whole |= self.axes.planes
         grid = self.grid(streamed | whole)
@@ -318,13 +342,17 @@ class _Treating:
         largest operand comes first: it is stored along rows, and had better be loaded along lines."""
         found = [*self.nearest_of_largest(grid), *grid[-1:]]
         for number, parameter in enumerate(self.function.parameters):
-            kept = [axis for axis in self.axes.kept[parameter] if axis in grid]
+            kept = [axis for one in self.axes.kept[parameter] if (axis := self.stands_for(one)) in grid]
             if kept and tensor_type(parameter).shape:
                 place = self.nearest[number] if number < len(self.nearest) else None
-                axis = None if place is None else self.axes.kept[parameter][place]
+                axis = None if place is None else self.stands_for(self.axes.kept[parameter][place])
                 found.append(kept[-1] if axis is None or axis not in grid else axis)
         found += reversed(grid)
         return list(dict.fromkeys(found))
+
+    def stands_for(self, axis: Axis) -> Axis:
+        """The axis itself; of one of several that a tensor is looked up along, that of the coordinates."""
+        return self.looked_up.get(axis, axis)
 
     def nearest_of_largest(self, grid: tuple[Axis, ...]) -> list[Axis]:
         """The axis of the grid along which neighbours of the largest operand lie side by side, if there is one, and

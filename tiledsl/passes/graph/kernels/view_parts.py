@@ -9,12 +9,12 @@ the same loop: there one load brings both on machines that load ahead (`passes/g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.strided_views import reshaped
-from tiledsl.passes.graph.analysis.views import view_of_value
+from tiledsl.passes.graph.analysis.views import View, view_of_value
 from tiledsl.passes.graph.kernels.kernel_plan import KernelPlan
 
 _TURNED = (ops.Transpose, ops.Reshape)
@@ -26,23 +26,22 @@ def parts_of_parameters(plan: KernelPlan, inputs: Sequence[Value]) -> Parts:
     """Which parameters of a group are the first elements of others along one axis, where it is given these inputs."""
     if plan.flat is not None:
         return ()
-    numbers = range(len(inputs))
+    numbers = [n for n, parameter in enumerate(plan.outlined.function.parameters) if _is_multiplied(parameter)]
+    views = {number: view_of_value(inputs[number]) for number in numbers} if len(numbers) > 1 else {}
     found: dict[int, int] = {}
-    for part in numbers:
-        wholes = (whole for whole in numbers if whole not in found and _is_part(plan, inputs, part, whole))
+    for part in views:
+        wholes = (whole for whole in views if whole not in found and _is_part(plan, views, part, whole))
         whole = next(wholes, None)
         if whole is not None:
             found[part] = whole
     return tuple((part, whole) for part, whole in found.items() if whole not in found)
 
 
-def _is_part(plan: KernelPlan, inputs: Sequence[Value], part: int, whole: int) -> bool:
-    first, second = (view_of_value(inputs[number]) for number in (part, whole))
+def _is_part(plan: KernelPlan, views: Mapping[int, View | None], part: int, whole: int) -> bool:
+    first, second = views[part], views[whole]
     if part == whole or first is None or second is None or first.buffer is not second.buffer:
         return False
     parameters = [plan.outlined.function.parameters[number] for number in (part, whole)]
-    if not all(map(_is_multiplied, parameters)):
-        return False
     axes, others = (plan.axes.kept[parameter] for parameter in parameters)
     places = [reshaped(view.place, [a.size for a in kept]) for view, kept in ((first, axes), (second, others))]
     if None in places or len({(place.offset, place.strides) for place in places if place is not None}) > 1:

@@ -20,6 +20,7 @@ from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.verifier import Form, is_tile_function
 from tiledsl.passes.manager import PassContext
+from tiledsl.passes.tile.fold_constants import fold_cast
 
 RULES = Rules()
 Shape = tuple[Dim, ...]
@@ -63,7 +64,7 @@ def _merge_equal(block: Block) -> bool:
     known: dict[object, Op] = {}
     changed = False
     for op in list(block.ops):
-        if op.effect == "terminator" or isinstance(op, (ops.Call, ops.Loop, ops.Iota)):
+        if op.effect == "terminator" or isinstance(op, (ops.Serial, ops.Call, ops.Loop, ops.Iota)):
             continue  # coordinates of two axes of one size are not the same: each has its own
         # 1, 1.0 and True are equal, so are 0.0 and -0.0: numbers are told by their text
         attributes = [
@@ -189,7 +190,7 @@ def joined_and_split_again(op: ops.Reshape, rewriter: Rewriter) -> bool:
     inner = turned.source.op if isinstance(turned, ops.Transpose) else None
     if not isinstance(turned, ops.Transpose) or not isinstance(inner, ops.Reshape):
         return False
-    factors = _factors(tensor_type(inner.source).shape, inner.shape)
+    factors = factors_of(tensor_type(inner.source).shape, inner.shape)
     if factors is None or not any(len(sizes) > 1 for sizes in factors) or not _is_cut(op.shape):
         return False
     order = [(axis, place) for axis in turned.permutation for place in range(len(factors[axis]))]
@@ -206,7 +207,7 @@ def joined_and_split_again(op: ops.Reshape, rewriter: Rewriter) -> bool:
     return True
 
 
-def _factors(before: Shape, after: Shape) -> list[list[int]] | None:
+def factors_of(before: Shape, after: Shape) -> list[list[int]] | None:
     """What the axes of the second shape are made of, so that those of the first are products of the same factors; none
     for an axis of one element. None where there are no such factors, or a size is not known, or 0."""
     if not _is_cut(before) or not _is_cut(after):
@@ -287,6 +288,22 @@ def cast_to_itself(op: ops.Cast, rewriter: Rewriter) -> bool:
     return True
 
 
+@RULES.on(ops.Cast)
+def cast_of_a_spread_number(op: ops.Cast, rewriter: Rewriter) -> bool:
+    # cast(broadcast(c: []), t) => broadcast(cast(c, t)); cast(constant(c), t) => constant(c: t)
+    source = _number_of(op.source)
+    if source is not op.source:
+        number = rewriter.emit(ops.Cast, source=source, dtype=op.dtype).result
+        rewriter.replace(op, rewriter.emit(ops.Broadcast, source=number, shape=tensor_type(op.result).shape).result)
+        return True
+    constant = source.op
+    value = fold_cast(constant.value, constant.dtype, op.dtype) if isinstance(constant, ops.Constant) else None
+    if value is None:
+        return False
+    rewriter.replace(op, rewriter.emit(ops.Constant, value=value, dtype=op.dtype).result)
+    return True
+
+
 @RULES.on(ops.Map)
 def map_of_a_spread_number(op: ops.Map, rewriter: Rewriter) -> bool:
     # map(x, broadcast(c: [])) => map(x, c), where another operand has the shape
@@ -301,7 +318,7 @@ def map_of_a_spread_number(op: ops.Map, rewriter: Rewriter) -> bool:
 
 def _number_of(value: Value) -> Value:
     """The number that a tensor repeats, if it is one; else the tensor."""
-    op = value.op
-    if isinstance(op, ops.Broadcast) and not tensor_type(op.source).shape:
-        return op.source
-    return value
+    source = value
+    while isinstance(source.op, (ops.Broadcast, ops.Reshape)):
+        source = source.op.source
+    return value if tensor_type(source).shape else source

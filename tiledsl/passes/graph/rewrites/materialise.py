@@ -37,18 +37,22 @@ MOST_SOURCES = 32
 @dataclass(frozen=True)
 class Materialise:
     """Leaves an entry of calls, views, constants, and joins of what calls make for them alone. `records`: joins of
-    elements that one group makes stay as well, which `graph-to-tile` writes as records, if it can."""
+    elements that one group makes stay as well, which `graph-to-tile` writes as records, if it can. `masked`: what is
+    padded and then joined is written to the join as it is padded, by loads under a mask."""
 
     name: ClassVar[str] = "materialise"
     requires: ClassVar[Form] = Form.GRAPH
     gives: ClassVar[Form] = Form.GRAPH
     records: bool = False
+    masked: bool = False
 
     def run(self, module: Module, context: PassContext) -> Module:
         made = _Copies(module)
         drop_unread(module.entry.body)  # what groups left of other orders counts as a reader of what is joined
         for op in list(module.entry.body.ops):
             match op:
+                case ops.Pad() if self.masked and _is_padded_for_join(op):
+                    pass  # its join reads what is not padded
                 case ops.Pad():
                     made.pad(op)
                 case ops.Call() if made.is_needless(op):
@@ -75,6 +79,18 @@ def is_new(program: Function, number: int) -> bool:
     tensor = last.operands[number]
     made = tensor.op
     return isinstance(made, tile_ops.Empty) and made.fill is None and list(last.operands).count(tensor) == 1
+
+
+def _is_padded_for_join(op: ops.Pad) -> bool:
+    """Whether a join alone reads what is padded of memory, and nothing is taken away."""
+    users = dict(op.result.users)
+    grown = min((*numbers(op.low), *numbers(op.high)), default=0) >= 0
+    return (
+        grown
+        and view_of_value(op.source) is not None
+        and [*map(type, users)] == [ops.Concat]
+        and sum(users.values()) == 1
+    )
 
 
 class _Copies:
@@ -104,6 +120,7 @@ class _Copies:
 
     def concat(self, op: ops.Concat) -> None:
         sources: list[Value] = []
+        pads = [source.op for source in op.sources if isinstance(source.op, ops.Pad)]
         for made, run in groupby(op.sources, self.is_made_for_join):
             values = list(run)
             parts = [values[i : i + MOST_SOURCES] for i in range(0, len(values), MOST_SOURCES)]
@@ -113,6 +130,9 @@ class _Copies:
         else:
             op.result.replace_with(sources[0])
             op.erase()
+        for pad in pads:
+            if not pad.result.users:
+                pad.erase()
 
     def is_needless(self, op: ops.Call) -> bool:
         """Whether a call copies what other calls made in that order already, for others than the caller."""
@@ -183,7 +203,12 @@ class _Copies:
         steps: tuple[int, ...] = (),
     ) -> Value:
         """The result of a call, in front of `op`, of a program that copies `sources` to where they start."""
-        places = [Place.of(view_of_value(v), sizes_of(v), start, steps) for v, start in zip(sources, starts)]
+        pads = [v.op if isinstance(v.op, ops.Pad) else None for v in sources]
+        sources = [v if pad is None else pad.source for v, pad in zip(sources, pads)]
+        places = [
+            Place.of(view_of_value(v), sizes_of(v), start, steps).padded(pad)
+            for v, start, pad in zip(sources, starts, pads)
+        ]
         dtype = tensor_type(sources[0]).dtype
         function = placed_copies(self.name(kind, dtype), dtype, places, shape, fill, op.location)
         return self.called(op, function, sources, shape)

@@ -7,6 +7,9 @@ are written where they belong.
     %j = concat([%a, %b])                             %s, %t = slices of %y
     %z = map([%j, %y]) {fn = mul}                =>   %z = concat([map([%a, %s]), map([%b, %t])])
 
+What is padded of what elementwise ops make is made of what is padded of what they read, by shifted loads
+(`padded_maps.py`): the sum of windows that overlap (`fold`) is one kernel.
+
 A join that is transposed is one of transposed parts, where that costs nothing: rows stay rows.
 
     %j = concat([%a, %b]) {axis = 2}, %t = transpose(%j) {permutation = [1, 0, 2]}   =>   concat of transposed %a, %b
@@ -28,32 +31,37 @@ slices, up to tensors that are in memory already. What a product or a fold makes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias, TypeGuard
+from typing import ClassVar, TypeGuard
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Function, Module, Op, Value
+from tiledsl.ir.dtypes import f32
 from tiledsl.ir.rewrite import Rewriter, Rules
 from tiledsl.ir.strided_views import numbers
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.graph.analysis.joins import starts_of
-from tiledsl.passes.graph.analysis.outline import MapOp, is_arithmetic_of_coordinates, is_soft
+from tiledsl.passes.graph.analysis.outline import MapOp, is_arithmetic_of_coordinates, is_read_by_element, is_soft
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of, volume
 from tiledsl.passes.graph.analysis.views import place_of
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy, unrepeated
+from tiledsl.passes.graph.rewrites.padded_maps import can_be_padded, is_zero_outside, kept_inside, padded_map
+from tiledsl.passes.graph.rewrites.parts_of_maps import (
+    LEAST_TIMES,
+    MOST_VALUES,
+    Parts,
+    drop,
+    is_all,
+    is_free,
+    is_in_memory,
+)
 from tiledsl.passes.graph.rewrites.repeat_maps import COST, cost_of
 from tiledsl.passes.manager import PassContext
 
 MOST_PARTS = 8
 """Of a join that maps go in front of: each part is a kernel of its own if its shape is."""
-
-LEAST_TIMES = 64
-"""As many elements has what is made, compared with what is computed again for each of its parts."""
-
-MOST_VALUES = 96
-"""Of what an elementwise op is computed from, that a slice goes through at most."""
 
 ASKING = (ops.Reduce, ops.Scan, ops.Contract, ops.Broadcast)
 """Ops that have what they read under its own shape."""
@@ -112,10 +120,6 @@ def _join_in_turns(function: Function) -> bool:
     return changed
 
 
-Cut: TypeAlias = "tuple[tuple[int, int, int], ...]"
-"""What a slice takes of each axis: from where, up to where, in steps of how many."""
-
-
 @RULES.on(ops.Slice)
 def slice_of_a_map(op: ops.Slice, rewriter: Rewriter) -> bool:
     # slice(map(x, y)) => map(slice(x), slice(y)), where nothing but slices reads the map
@@ -129,10 +133,51 @@ def slice_of_a_map(op: ops.Slice, rewriter: Rewriter) -> bool:
     if times > 1 and not (_overlap(slices) and _is_cheap(made, times)):
         return False
     cut = tuple(zip(numbers(op.starts), numbers(op.stops), op.steps))
-    if not _is_free(made, cut):
+    if not is_free(made, cut):
         return False
-    rewriter.replace(op, _Parts(rewriter).of_map(made, cut))
-    _drop([made], rewriter)
+    rewriter.replace(op, Parts(rewriter).of_map(made, cut))
+    drop([made], rewriter)
+    return True
+
+
+@RULES.on(ops.Slice)
+def slice_of_a_lookup(op: ops.Slice, rewriter: Rewriter) -> bool:
+    # slice(gather(x, i)) => gather(slice(x), slice(i)), where nothing but slices that do not overlap reads the lookup
+    made = op.source.op
+    if not isinstance(made, ops.Gather):
+        return False
+    if not all(isinstance(user, ops.Return) or is_read_by_element(user) for user in op.result.users):
+        return False  # products know weights that are turned round and cut as they are
+    slices = [user for user in op.source.users if isinstance(user, ops.Slice)]
+    if len(slices) < len(op.source.users) or sum(volume(s.result) for s in slices) > volume(op.source):
+        return False
+    cut = tuple(zip(numbers(op.starts), numbers(op.stops), op.steps))
+    if not is_free(made, cut):
+        return False
+    rewriter.replace(op, Parts(rewriter).of_lookup(made, cut))
+    drop([made], rewriter)
+    return True
+
+
+@RULES.on(ops.Slice)
+def slice_of_a_join(op: ops.Slice, rewriter: Rewriter) -> bool:
+    # slice(concat(a, b)) => concat(slice(a), slice(b)), of what is in memory, where slices that do not overlap read it
+    join = op.source.op
+    if not isinstance(join, ops.Concat) or not all(map(is_in_memory, join.sources)) or not volume(op.result):
+        return False
+    readers = [user for user in op.source.users if isinstance(user, ops.Slice)]
+    apart = sum(volume(user.result) for user in readers) <= volume(op.source)
+    axis, starts, stops = join.axis, numbers(op.starts), numbers(op.stops)
+    if len(readers) < len(op.source.users) or not apart or op.steps[axis] != 1:
+        return False
+    parts: list[Value] = []
+    for place, source in zip(starts_of(join.sources, axis), join.sources):
+        first, last = max(0, starts[axis] - place[axis]), min(sizes_of(source)[axis], stops[axis] - place[axis])
+        if first < last:
+            low, high = ((*ends[:axis], end, *ends[axis + 1 :]) for ends, end in ((starts, first), (stops, last)))
+            parts.append(rewriter.emit(ops.Slice, source=source, starts=low, stops=high, steps=op.steps).result)
+    rewriter.replace(op, parts[0] if len(parts) == 1 else rewriter.emit(ops.Concat, sources=parts, axis=axis).result)
+    drop([join], rewriter)
     return True
 
 
@@ -147,12 +192,30 @@ def map_of_a_join(op: MapOp, rewriter: Rewriter) -> bool:
         tuple((start, start + n, 1) for start, n in zip(starts, sizes_of(source)))
         for starts, source in zip(starts_of(first.sources, first.axis), first.sources)
     ]
-    if any(_is_all(first.result, cut) for cut in cuts) or not all(_is_free(op, cut) for cut in cuts):
+    if any(is_all(first.result, cut) for cut in cuts) or not all(is_free(op, cut) for cut in cuts):
         return False  # a part that is all of the join is the join again
-    parts = [_Parts(rewriter).of_map(op, cut) for cut in cuts]
+    parts = [Parts(rewriter).of_map(op, cut) for cut in cuts]
     read = [value.op for value in op.operands]
     rewriter.replace(op, rewriter.emit(ops.Concat, sources=parts, axis=first.axis).result)
-    _drop(read, rewriter)
+    drop(read, rewriter)
+    return True
+
+
+@RULES.on(ops.Reduce)
+def fold_of_single_parts(op: ops.Reduce, rewriter: Rewriter) -> bool:
+    # reduce(concat(a, b)) over the axis of the join => map(a, b), where each part has one element along it
+    join = op.source.op
+    if not isinstance(join, ops.Concat) or op.axes != (join.axis,) or op.fn not in ("add", "maximum", "minimum"):
+        return False
+    narrow = op.fn == "add" and tensor_type(op.source).dtype != f32
+    single = all(sizes_of(source)[join.axis] == 1 for source in join.sources)
+    if not single or narrow or len(join.sources) > MOST_PARTS or len(join.result.users) > 1:
+        return False
+    result, *others = join.sources
+    for other in others:
+        result = rewriter.emit(ops.Map, fn=op.fn, inputs=[result, other]).result
+    rewriter.replace(op, rewriter.emit(ops.Reshape, source=result, shape=sizes_of(op.result)).result)
+    drop([join], rewriter)
     return True
 
 
@@ -165,7 +228,18 @@ def transpose_of_a_join(op: ops.Transpose, rewriter: Rewriter) -> bool:
     with rewriter.at(join.location):
         parts = [rewriter.emit(ops.Transpose, source=part, permutation=order).result for part in join.sources]
         rewriter.replace(op, rewriter.emit(ops.Concat, sources=parts, axis=order.index(join.axis)).result)
-    _drop([join], rewriter)
+    drop([join], rewriter)
+    return True
+
+
+@RULES.on(ops.Reshape)
+def reshape_of_a_reshape(op: ops.Reshape, rewriter: Rewriter) -> bool:
+    # reshape(reshape(x)) => reshape(x): what went behind maps meets others there
+    inner = op.source.op
+    if not isinstance(inner, ops.Reshape):
+        return False
+    rewriter.replace(op, rewriter.emit(ops.Reshape, source=inner.source, shape=sizes_of(op.result)).result)
+    drop([inner], rewriter)
     return True
 
 
@@ -175,7 +249,7 @@ def pad_as_windows(op: ops.Pad, rewriter: Rewriter) -> bool:
     readers = [user for user in op.result.users if not isinstance(user, ops.Window)]
     axes = tuple(axis for axis, widths in enumerate(zip(op.low, op.high)) if any(widths))
     sizes = sizes_of(op.source)
-    if not readers or not axes or any(sizes[axis] == 1 for axis in axes) or not _is_in_memory(op.source):
+    if not readers or not axes or any(sizes[axis] == 1 for axis in axes) or not is_in_memory(op.source):
         return False
     if not any(isinstance(user, (ops.Map, ops.Cast)) for user in readers):
         return False
@@ -184,6 +258,28 @@ def pad_as_windows(op: ops.Pad, rewriter: Rewriter) -> bool:
         padded = rewriter.emit(ops.Pad, source=op.source, low=op.low, high=op.high, value=op.value).result
         windows = rewriter.emit(ops.Window, source=padded, axes=axes, sizes=ones, strides=ones, dilations=ones).result
         rewriter.replace(op, rewriter.emit(ops.Reshape, source=windows, shape=sizes_of(op.result)).result)
+    return True
+
+
+@RULES.on(ops.Pad)
+def pad_of_a_map(op: ops.Pad, rewriter: Rewriter) -> bool:
+    # pad(map(x, y)) => where(inside, map(pad(x), pad(y)), value), where x and y are in memory, or few numbers
+    made = op.source.op
+    widths = (*numbers(op.low), *numbers(op.high))
+    if not isinstance(made, (ops.Map, ops.Cast)) or is_arithmetic_of_coordinates(made) or min(widths, default=0) < 0:
+        return False
+    sizes = sizes_of(op.source)
+    axes = [axis for axis, ends in enumerate(zip(op.low, op.high)) if any(ends)]
+    if not axes or len(op.source.users) > 1 or any(sizes[axis] == 1 for axis in axes):
+        return False
+    if not all(map(is_read_by_element, op.result.users)) or not can_be_padded(made):
+        return False
+    with rewriter.at(op.location):
+        padded = padded_map(made, op, rewriter)
+        for axis in () if is_zero_outside(made, op) else axes:
+            padded = kept_inside(padded, op, axis, rewriter)
+    rewriter.replace(op, padded)
+    drop([made], rewriter)
     return True
 
 
@@ -200,7 +296,7 @@ def map_of_a_reshape(op: MapOp, rewriter: Rewriter) -> bool:
     read = [value.op for value in op.operands]
     made = map_under(op, shape, rewriter)
     rewriter.replace(op, rewriter.emit(ops.Reshape, source=made, shape=sizes_of(op.result)).result)
-    _drop(read, rewriter)
+    drop(read, rewriter)
     return True
 
 
@@ -215,14 +311,14 @@ def reshape_in_front_of_a_fold(op: ops.Reshape, rewriter: Rewriter) -> bool:
     free = is_free_under(op.source, shape, op)
     goes_up = any(isinstance(user, ASKING) for user in op.result.users)
     if free:
-        goes_up = _is_asked_for(op.result) or _is_held_up(op)
+        goes_up = _is_asked_for(op.result) or _is_held_up(op) or _is_taken_apart(op)
     if not goes_up:
         return False
     if not free and not (isinstance(made, ops.Cast) and _is_less(made)):
         return False
     is_lookup = isinstance(made, ops.Gather)
     rewriter.replace(op, _lookup_under(made, shape, rewriter) if is_lookup else map_under(made, shape, rewriter))
-    _drop([made], rewriter)
+    drop([made], rewriter)
     return True
 
 
@@ -232,6 +328,13 @@ def _is_held_up(op: ops.Reshape) -> bool:
     met = ((user, value) for user in op.result.users if isinstance(user, ops.Map) for value in user.inputs)
     beside = [(user, value) for user, value in met if value is not op.result and sizes_of(value) == after != ()]
     return any(not is_free_under(value, before, user) for user, value in beside)
+
+
+def _is_taken_apart(op: ops.Reshape) -> bool:
+    """Whether nothing but slices, or what pads, reads a reshape of more than axes of one element: parts of what is
+    computed can be had under its shape."""
+    users = list(op.result.users)
+    return bool(users) and all(isinstance(user, (ops.Slice, ops.Pad)) for user in users)
 
 
 def _is_less(made: ops.Cast) -> bool:
@@ -251,8 +354,28 @@ def _goes_behind(reshape: ops.Reshape, op: MapOp) -> bool:
     if not _is_computed(reshape.source):
         return _is_copy(reshape)
     # else what goes to memory would be more, unless it goes there anyway
-    fewer = bytes_of(op.result) <= bytes_of(reshape.source)
+    fewer = bytes_of(op.result) <= bytes_of(reshape.source) or _is_narrowed(op, reshape)
     return fewer or (_is_given(op.result) and volume(op.result) == volume(reshape.source))
+
+
+def _is_narrowed(op: MapOp, reshape: ops.Reshape) -> bool:
+    """Whether elementwise ops that follow make no more bytes of what an op widens, where all of them can be had under
+    the shape before: all that goes to memory is what the last ones make."""
+    shape, made = sizes_of(reshape.source), 0
+    work, seen = [op.result], {reshape.result}
+    while work:
+        value = work.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        following = [user for user in value.users if isinstance(user, (ops.Map, ops.Cast))]
+        made += bytes_of(value) if len(following) < len(value.users) else 0
+        if len(seen) > MOST_VALUES or made > bytes_of(reshape.source):
+            return False
+        work += [user.result for user in following]
+    chain = [value.op for value in seen if isinstance(value.op, (ops.Map, ops.Cast))]
+    beside = ((one, value) for one in chain for value in one.operands if value not in seen)
+    return all(is_free_under(value, shape, one) for one, value in beside)
 
 
 def _is_computed(value: Value) -> bool:
@@ -284,7 +407,7 @@ def _is_asked_for(value: Value) -> bool:
 
 
 def _is_copy(reshape: ops.Reshape) -> bool:
-    return _is_in_memory(reshape.source) and not is_free_under(reshape.source, sizes_of(reshape.result), reshape)
+    return is_in_memory(reshape.source) and not is_free_under(reshape.source, sizes_of(reshape.result), reshape)
 
 
 def is_free_under(value: Value, shape: tuple[int, ...], reader: Op) -> bool:
@@ -300,7 +423,7 @@ def is_free_under(value: Value, shape: tuple[int, ...], reader: Op) -> bool:
         return all(is_free_under(operand, shape, op) for operand in op.operands)
     if _is_lookup(op):
         return all(user is reader for user in value.users) and is_free_under(op.indices, shape, op)
-    return _is_in_memory(value) and place_of(value, shape) is not None
+    return is_in_memory(value) and place_of(value, shape) is not None
 
 
 def _written_under(value: Value, shape: tuple[int, ...], rewriter: Rewriter) -> Value:
@@ -344,35 +467,6 @@ def map_under(op: MapOp, shape: tuple[int, ...], rewriter: Rewriter) -> Value:
         return rewriter.emit(ops.Map, fn=op.fn, inputs=inputs).result
 
 
-def _is_free(made: MapOp, cut: Cut) -> bool:
-    """Whether a part of an elementwise op costs nothing more: what it reads are views of memory, or computed for it
-    alone."""
-    pending: list[tuple[Value, Cut, Op]] = [(value, cut, made) for value in made.operands]
-    seen: set[tuple[Value, Cut]] = set()
-    while pending:
-        value, cut, reader = pending.pop()
-        op = value.op
-        if (value, cut) in seen or _is_all(value, cut) or op is None or isinstance(op, ops.Call):
-            continue
-        seen.add((value, cut))
-        if len(seen) > MOST_VALUES:
-            return False
-        if is_soft(op):
-            pending.append((op.operands[0], _cut_before(op, cut), op))
-        elif isinstance(op, ops.Concat):
-            found = _source_of(op, cut)
-            if found is None:
-                return False
-            pending.append((*found, op))
-        elif isinstance(op, (ops.Map, ops.Cast)):
-            if any(user is not reader for user in value.users) and not _is_had_again(value, made.results[0]):
-                return False
-            pending += [(operand, cut, op) for operand in op.operands]
-        elif not (isinstance(op, ops.Slice) and _is_in_memory(op.source)):
-            return False
-    return True
-
-
 def _overlap(slices: Sequence[ops.Slice]) -> bool:
     """Whether all take neighbours, so that what they have in common is near when it is read again."""
     return all(step == 1 for op in slices for step in op.steps)
@@ -396,97 +490,3 @@ def _is_cheap(made: MapOp, times: float) -> bool:
         else:
             most -= bytes_of(value) if LEAST_TIMES * volume(value) > volume(made.results[0]) else 0
     return cost * times <= COST and most >= 0
-
-
-def _is_had_again(value: Value, made: Value) -> bool:
-    """Whether a value may as well be computed once more for a part of what is made: few numbers, as the scale of each
-    channel, or what is but widened of what is in memory, where it has fewer bytes."""
-    if isinstance(value.op, ops.Cast) and _is_in_memory(value.op.source):
-        return bytes_of(value.op.source) <= bytes_of(value)
-    return LEAST_TIMES * volume(value) <= volume(made)
-
-
-def _is_all(value: Value, cut: Cut) -> bool:
-    """Whether a cut leaves a value whole; one number always is."""
-    return all(one == (0, n, 1) for one, n in zip(cut, sizes_of(value)))
-
-
-class _Parts:
-    """Parts of values as they are written, each once."""
-
-    def __init__(self, rewriter: Rewriter) -> None:
-        self.rewriter = rewriter
-        self.known: dict[tuple[Value, Cut], Value] = {}
-
-    def of_map(self, op: MapOp, cut: Cut) -> Value:
-        operands = [self.part(value, cut) for value in op.operands]
-        with self.rewriter.at(op.location):
-            if isinstance(op, ops.Cast):
-                return self.rewriter.emit(ops.Cast, source=operands[0], dtype=op.dtype).result
-            return self.rewriter.emit(ops.Map, fn=op.fn, inputs=operands).result
-
-    def part(self, value: Value, cut: Cut) -> Value:
-        if _is_all(value, cut):
-            return value
-        if (value, cut) not in self.known:
-            self.known[value, cut] = self._part(value, cut)
-        return self.known[value, cut]
-
-    def _part(self, value: Value, cut: Cut) -> Value:
-        op, emit = value.op, self.rewriter.emit
-        if is_soft(op):
-            assert op is not None
-            source = self.part(op.operands[0], _cut_before(op, cut))
-            if isinstance(op, ops.Transpose):
-                return emit(ops.Transpose, source=source, permutation=op.permutation).result
-            kind = ops.Broadcast if isinstance(op, ops.Broadcast) else ops.Reshape
-            return emit(kind, source=source, shape=tuple(len(range(*one)) for one in cut)).result
-        if isinstance(op, ops.Concat):
-            found = _source_of(op, cut)
-            assert found is not None
-            return self.part(*found)
-        if isinstance(op, (ops.Map, ops.Cast)):
-            return self.of_map(op, cut)
-        starts, stops, steps = zip(*cut)
-        return emit(ops.Slice, source=value, starts=starts, stops=stops, steps=steps).result
-
-
-def _drop(some: Iterable[Op | None], rewriter: Rewriter) -> None:
-    """Takes out what nobody reads any more: else it would count as a reader of what it reads."""
-    pending = list(some)
-    while pending:
-        op = pending.pop()
-        if op is not None and op.parent is not None and not any(value.users for value in op.results):
-            pending += [value.op for value in op.operands]
-            rewriter.erase(op)
-
-
-def _is_in_memory(value: Value) -> bool:
-    """Whether a value is a view of a tensor that is an input, a weight, or what a program gives."""
-    while isinstance(value.op, (ops.Slice, ops.Transpose, ops.Reshape, ops.Broadcast)):
-        value = value.op.source
-    return value.op is None or isinstance(value.op, ops.Call)
-
-
-def _cut_before(op: Op, cut: Cut) -> Cut:
-    """The cut of the source of plain reindexing that gives the cut of its result."""
-    sizes = sizes_of(op.operands[0])
-    if isinstance(op, ops.Transpose):
-        return tuple(cut[op.permutation.index(axis)] for axis in range(len(sizes)))
-    if isinstance(op, ops.Broadcast):
-        own = cut[len(cut) - len(sizes) :]
-    else:
-        rest = iter([one for one, n in zip(cut, sizes_of(op.results[0])) if n != 1])
-        own = tuple(next(rest) if n != 1 else (0, 1, 1) for n in sizes)
-    return tuple((0, 1, 1) if n == 1 else one for n, one in zip(sizes, own))
-
-
-def _source_of(op: ops.Concat, cut: Cut) -> tuple[Value, Cut] | None:
-    """The source of a join that a cut lies in, and the cut of it."""
-    first, last, step = cut[op.axis]
-    for start, source in zip(starts_of(op.sources, op.axis), op.sources):
-        at = start[op.axis]
-        if at <= first and last <= at + sizes_of(source)[op.axis]:
-            own = (first - at, last - at, step)
-            return source, tuple(own if axis == op.axis else one for axis, one in enumerate(cut))
-    return None

@@ -12,14 +12,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.builder import Builder
 from tiledsl.ir.core import Block, Function, Index, Value
 from tiledsl.ir.dtypes import DType, i64
+from tiledsl.ir.graph_ops import Pad
+from tiledsl.ir.strided_views import numbers
 from tiledsl.ir.symbolic import symbol
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import AxisType, BlockSize, TensorType, scalar
+from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.analysis.views import View
 from tiledsl.support.location import Location
 
@@ -37,6 +41,16 @@ class Place:
     unit: int | None
     start: tuple[int, ...]
     steps: tuple[int, ...] = ()
+    pad: Pad | None = None
+    """What pads the source as it is written: `start` is then where the padding begins."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of what is written."""
+        return self.shape if self.pad is None else sizes_of(self.pad.result)
+
+    def padded(self, pad: Pad | None) -> Place:
+        return replace(self, pad=pad)
 
     @staticmethod
     def of(
@@ -91,9 +105,9 @@ def _zeros(a: Index, b: Index) -> bool:
 
 
 def _copy(builder: Builder, source: Value, place: Place, out: Value, number: int, most_blocked: int) -> None:
-    axes = [axis for axis, size in enumerate(place.shape) if size != 1] or [0]
-    blocked = blocked_axes(place.shape, place.unit, axes, most_blocked)
-    stops = [builder.constant(place.shape[axis], i64) for axis in axes]
+    axes = [axis for axis, size in enumerate(place.sizes) if size != 1] or [0]
+    blocked = blocked_axes(place.sizes, place.unit, axes, most_blocked)
+    stops = [builder.constant(place.sizes[axis], i64) for axis in axes]
     inner = Block()
     blocks: dict[int, Value] = {}
     for axis in axes:
@@ -103,12 +117,16 @@ def _copy(builder: Builder, source: Value, place: Place, out: Value, number: int
     with builder.inside(inner):
         zero = builder.constant(0, i64)
         read: list[Index] = [blocks.get(axis, zero) for axis in range(len(place.shape))]
+        for axis, low in enumerate(numbers(place.pad.low) if place.pad is not None else ()):
+            if low:
+                read[axis] = moved(builder, blocks[axis], -low, axis in blocked)
         steps = place.steps or (1,) * len(place.shape)
         write = [
             _written(builder, blocks.get(axis), start, step, axis in blocked)
             for axis, (start, step) in enumerate(zip(place.start, steps))
         ]
-        tile = builder.emit(ops.Load, tensor=source, indices=read).result
+        fill = None if place.pad is None else builder.constant(place.pad.value, tensor_type(source).dtype)
+        tile = builder.emit(ops.Load, tensor=source, indices=read, other=fill).result
         builder.emit(ops.Store, tensor=out, indices=write, value=tile)
     sizes = tuple(BlockSize.auto() if axis in blocked else BlockSize.fixed(1) for axis in axes)
     builder.emit(ops.Grid, stops=stops, blocks=sizes, body=inner)

@@ -25,7 +25,7 @@ from tiledsl.ir.rewrite import Rewriter
 from tiledsl.ir.strided_views import numbers
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.verifier import Form
-from tiledsl.passes.graph.analysis.outline import is_soft
+from tiledsl.passes.graph.analysis.outline import is_read_by_element, is_soft
 from tiledsl.passes.graph.analysis.shapes import sizes_of, volume
 from tiledsl.passes.graph.rewrites.canonicalise_graph import drop_unread
 from tiledsl.passes.manager import PassContext
@@ -104,21 +104,14 @@ def _within(source: Value, part: _Part) -> Iterator[_Part]:
             case _:
                 pass
     whole = part.value is source or isinstance(part.value.op, (ops.Slice, ops.Reshape))
-    if whole and any(map(_is_read_by_element, part.value.users)):
+    if whole and any(map(is_read_by_element, part.value.users)):
         yield part
 
 
 def _is_padded_once(part: _Part, pad: ops.Pad) -> bool:
     """Whether what is taken away at an end is not padded again, and all is padded by one number."""
     ends = [*zip(part.low, numbers(pad.low)), *zip(part.high, numbers(pad.high))]
-    return part.fill in (None, pad.value) and not any(before < 0 < more or more < 0 for before, more in ends)
-
-
-def _is_read_by_element(user: Op) -> bool:
-    """Whether an op is elementwise or a fold, or leads there by plain reindexing."""
-    if isinstance(user, (ops.Map, ops.Cast, ops.Reduce)):
-        return True
-    return is_soft(user) and bool(user.results[0].users) and all(map(_is_read_by_element, user.results[0].users))
+    return part.fill in (None, pad.value) and not any(before < 0 < more for before, more in ends)
 
 
 def _is_worth_it(source: Value, parts: list[_Part]) -> bool:
@@ -130,7 +123,7 @@ def _is_worth_it(source: Value, parts: list[_Part]) -> bool:
 
 def _write(source: Value, part: _Part, axes: tuple[int, ...]) -> Op:
     """Windows of one element in place of a part; where they stand."""
-    users = [user for user in dict.fromkeys(part.value.users) if _is_read_by_element(user)]
+    users = [user for user in dict.fromkeys(part.value.users) if is_read_by_element(user)]
     anchor = _first(users)
     rewriter, ones = Rewriter(anchor), (1,) * len(axes)
     fill = part.fill if part.fill is not None else False if tensor_type(source).dtype.name == "bool" else 0

@@ -38,6 +38,20 @@ def test_all_threads_copy_windows_of_odd_images(arch: str, pixels: int) -> None:
     assert parts == threads
 
 
+@pytest.mark.parametrize("pixels", [36, 40])
+def test_threads_have_runs_of_images_that_a_block_covers(pixels: int) -> None:
+    """40 pixels, as much room as 36 need, are five runs of eight: threads had taken single pixels, each anew for
+    each place of the window."""
+
+    def depthwise(x: Any, w: Any) -> Any:
+        return ops.conv2d(x, w, padding=2, groups=64)
+
+    given = tile.spec((8, 64, pixels, pixels), tile.f16), tile.spec((64, 1, 5, 5), tile.f16)
+    (kernel,) = tiledsl.fuse(tiledsl.trace(depthwise, *given)).build(arch="sm_90").kernels.values()
+    images, weights = (kernel.ir("gpu").count(f"gpu.load(%{name}, ") for name in ("source", "w"))
+    assert images < weights
+
+
 def test_they_hold_what_they_should() -> None:
     arrays = [normal(2, 16, 7, 13, dtype=F32), normal(16, 16, 3, 3, dtype=F32)]
     graph = tiledsl.trace(convolved, *arrays)

@@ -45,7 +45,7 @@ def test_rows_that_are_gathered_are_read_by_vectors() -> None:
 
 
 def test_columns_that_are_gathered_are_not() -> None:
-    found = accesses(lambda i, w: w[:, i], tile.spec((64,), tile.i32), tile.spec((128, 256), tile.f16))
+    found = accesses(lambda i, w: w[:, i], tile.spec((1024,), tile.i32), tile.spec((4096, 4096), tile.f16))
     assert [WIDE in line for line in found if "i32" not in line] == [False, True]
 
 

@@ -11,10 +11,15 @@ from tests.support.gpu_code.sass import disassemble
 from tests.support.kernels.product_nests import placed_case
 from tiledsl import tile
 from tiledsl.backend_cuda.build.cubin import Cubin, KernelResources
-from tiledsl.ir.dtypes import BY_NAME
+from tiledsl.backend_cuda.build.nvrtc import compile_cubin
+from tiledsl.backend_cuda.functions.preamble import Preamble
+from tiledsl.backend_cuda.functions.scalar_math import scalar_function
+from tiledsl.ir.dtypes import BY_NAME, f32
+from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
+from tiledsl.ir.tile_ops import Map
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
-from tiledsl.passes.gpu.plans.facts.operation_units import conversion
+from tiledsl.passes.gpu.plans.facts.operation_units import ACCURATE, conversion
 from tiledsl.passes.gpu.plans.product_plans.thread_cost import ThreadNest, ThreadTiling, thread_seconds
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.nest.loop_nest import loop_nests
@@ -48,6 +53,45 @@ def test_conversions_of_bytes_are_counted_as_they_are_made(source: str, target: 
     made = (instructions(source, target, arch) - instructions("f32", "f32", arch)) / ELEMENTS
     counted = conversion(BY_NAME[source], BY_NAME[target], gpu_machine(arch).capability)
     assert counted.arithmetic + counted.special == pytest.approx(made, rel=0.3, abs=0.5)
+
+
+@pytest.mark.parametrize("fn", ["exp", "log", "sqrt", "div", "tanh", "erf", "sigmoid"])
+def test_functions_of_f32_are_counted_as_they_are_made(fn: str) -> None:
+    preamble, operands = Preamble(), ["x[i]", "x[7 - i]"][: SCALAR_FUNCTIONS[fn].arity]
+    text = scalar_function(fn, f32, operands, preamble)
+    made = [_instructions(preamble.text(), text, count) for count in (4, 8)]
+    plain = [_instructions("", "+".join(operands), count) for count in (4, 8)]
+    each = (made[1] - made[0] - plain[1] + plain[0]) / 4 + (len(operands) - 1)
+    assert ACCURATE[fn].arithmetic == pytest.approx(each, rel=0.2, abs=1.5)
+
+
+def _instructions(preamble: str, text: str, count: int) -> int:
+    source = f"""{preamble}
+extern "C" __global__ void __launch_bounds__(128) each(const float* from, float* to) {{
+    float x[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) x[i] = from[threadIdx.x + 128 * i];
+    #pragma unroll
+    for (int i = 0; i < {count}; ++i) to[threadIdx.x + 128 * i] = {text};
+}}"""
+    return sum(
+        n for name, n in disassemble(compile_cubin(source, "sm_90", "each"))["each"].counts.items() if name != "NOP"
+    )
+
+
+def test_whether_functions_are_accurate_depends_on_what_becomes_of_them() -> None:
+    @tile.kernel
+    def both(x: tile.Tensor, y: tile.Tensor) -> tuple[tile.Tensor, tile.Tensor]:
+        M, N = x.shape
+        out, narrow = tile.empty((M, N), tile.f32), tile.empty((M, N), tile.f16)
+        for m, n in tile.grid(M, N):
+            out[m, n] = tile.exp(x[m, n])
+            narrow[m, n] = tile.log(y[m, n]) * 2.0
+        return out, narrow
+
+    (nest,) = loop_nests(placed_case(both, [np.zeros((64, 64), np.float32)] * 2).entry)
+    found = {work.op.fn: work.is_accurate for work in nest.elementwise if isinstance(work.op, Map)}
+    assert (found["exp"], found["log"]) == (True, False)
 
 
 def test_products_of_f64() -> None:

@@ -45,8 +45,8 @@ def nest(depth: int, width: int, keys: int = 8192) -> ProductNest:
     return nest_of(own(), {"B": 16, "R": 128, "N": keys, "D": depth, "W": width})
 
 
-def latent_nest(depth: int, width: int) -> ProductNest:
-    return nest_of(part(width), {"B": 16, "R": 128, "N": 8192, "D": depth})
+def latent_nest(depth: int, width: int, sequences: int = 16, heads: int = 128) -> ProductNest:
+    return nest_of(part(width), {"B": sequences, "R": heads, "N": 8192, "D": depth})
 
 
 def ranked(of: ProductNest) -> list[RankedTiling]:
@@ -79,6 +79,15 @@ def test_latent_keys_are_one_stream() -> None:
 def test_latent_keys_have_twice_as_many_in_a_turn() -> None:
     assert ranked(latent_nest(576, 512))[0].tiling.depth == 64
     assert ranked(nest(576, 512))[0].tiling.depth == 32
+
+
+def test_roles_are_in_each_others_way() -> None:
+    """128 heads of 64 sequences took 262.5 us on an H100. With 64 heads each, half of the multiprocessors have a block,
+    whose turns take as long: memory is no longer what all wait for."""
+    machine = gpu_machine("sm_90:132x3350")
+    took = {heads: ranked_tilings(latent_nest(576, 512, 64, heads), machine)[0].seconds for heads in (64, 128)}
+    assert abs(took[128] / 262.5e-6 - 1) < 0.03
+    assert took[64] > 0.9 * took[128]
 
 
 @pytest.mark.parametrize(("depth", "width"), [(576, 512), (512, 448), (448, 384)])

@@ -37,6 +37,7 @@ def test_comparisons_that_hold_in_the_first_turns_are_masks(condition: str) -> N
         (f"({KEY} > 5) & ({KEY} < s[0]) & ({KEY} <= {QUERY})", [False, True, True]),
         (f"tile.abs({QUERY} - {KEY}) < 70", [False, True]),
         (f"70 >= tile.abs({KEY} - {QUERY} + s[0])", [True, False]),
+        (f"tile.abs(tile.cast({QUERY}, tile.i32) - tile.cast({KEY}, tile.i32)) < 70", [False, True]),
     ],
 )
 def test_windows_are_masks_with_two_ends(condition: str, grow: list[bool]) -> None:

@@ -7,13 +7,18 @@ from tiledsl.ir.core import Value
 from tiledsl.ir.types import AxisType
 from tiledsl.passes.analysis.fields import are_joined, field_of, record_length
 from tiledsl.passes.analysis.quotients import repeats
+from tiledsl.passes.gpu.layouts.infer_layouts import access_order, is_rows
 from tiledsl.passes.gpu.products.window_rows import window_rows
-from tiledsl.passes.nest.loop_nest import Access
+from tiledsl.passes.nest.loop_nest import Access, Elementwise, kept
 
 RUN = 16
 """Slots of a thread side by side, of a load that gives neighbours one element."""
 STRIDE = 2
 """Of a tensor none of whose axes has neighbours side by side, where a tile runs along the last one: a guess."""
+
+NEAR = 2
+"""Elements from one coordinate to the next, up to which a warp that asks for them one by one has each line once or
+twice."""
 
 
 def unit_axis(access: Access) -> int:
@@ -22,14 +27,29 @@ def unit_axis(access: Access) -> int:
     return len(access.tensor.shape) - 1 if unit is None else unit
 
 
+@kept
 def reads_windows(access: Access) -> bool:
     """Whether rows of a load are positions of windows: those of neighbours, which go on together, overlap in L2."""
     return isinstance(access.op, ops.Load) and window_rows(access.op) is not None
 
 
-def computed_share(op: ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Random) -> float:
+@kept
+def fast_axis(access: Access) -> int:
+    """The axis of a tile along which neighbours lie side by side, or near."""
+    return access_order(access.op)[-1]
+
+
+@kept
+def is_of_rows(access: Access) -> bool:
+    """Whether an access is of whole rows, one behind the other, which may move as one run."""
+    return not isinstance(access.op, ops.Atomic) and is_rows(access.op)
+
+
+@kept
+def computed_share(work: Elementwise) -> float:
     """For how many elements of its tile an op takes instructions: of a load that gives neighbours one element, those
     are converted once; the sign of bytes is of no account to who takes nibbles of them."""
+    op = work.op
     if not isinstance(op, ops.Cast):
         return 1.0
     if all(isinstance(user, ops.Map) and user.fn == "nibble" for user in op.result.users):
@@ -48,12 +68,14 @@ def _is_beside(op: ops.Load | ops.Store, other: ops.Load | ops.Store) -> bool:
     return other.tensor is op.tensor and other.parent is op.parent and other.indices[:-1] == op.indices[:-1]
 
 
+@kept
 def is_joined_field(access: Access) -> bool:
     """Whether an access is of a field, and made together with others of its records (`join-fields`)."""
     op = access.op
     return isinstance(op, (ops.Load, ops.Store)) and field_of(op) is not None and are_joined(op, fields_beside(op))
 
 
+@kept
 def share_of_records(access: Access) -> float:
     """How many times as much moves with an access of a field as it asks for: whole records do."""
     op = access.op
@@ -62,6 +84,7 @@ def share_of_records(access: Access) -> float:
     return record_length(op) / max(1, len(fields_beside(op)))
 
 
+@kept
 def step_along(access: Access, unit: int) -> int | None:
     """How far apart in memory neighbours of a tile are along that axis of its tensor, as a number of elements; None if
     that is anywhere."""
@@ -76,6 +99,45 @@ def step_along(access: Access, unit: int) -> int | None:
         return apart
     factor = _factor(index) if index.shape else None
     return None if factor is None else apart * max(1, abs(factor))
+
+
+@kept
+def is_side_by_side(access: Access, unit: int) -> bool:
+    """Whether coordinates that are computed are those of neighbours but for a few ends: clamped, reflected, or gone on
+    with from the start; or nearly so, where they are a quotient (`resize`). They are asked for one by one, but share
+    sectors."""
+    index = access.op.indices[unit]
+    if not access.shape or not isinstance(index, Value) or isinstance(index.type, AxisType) or not index.shape:
+        return False
+    growth = _growth(index)
+    return growth is not None and 0 < abs(growth) <= NEAR
+
+
+def _growth(index: Value) -> float | None:
+    """By how much coordinates that are computed grow from one to the next, on average but for a few ends."""
+    op = index.op
+    match op:
+        case ops.Broadcast() | ops.Reshape() | ops.Cast():
+            return _growth(op.source)
+        case ops.Map() if op.fn in ("maximum", "minimum", "abs", "mod", "floordiv"):
+            first, *others = op.inputs
+            growth = _growth(first) if first.shape else None
+            divisor = others[0].op if op.fn == "floordiv" else None
+            if growth is None or any(other.shape for other in others):
+                return None
+            if op.fn != "floordiv":
+                return growth
+            return growth / divisor.value if isinstance(divisor, ops.Constant) and divisor.value > 0 else None
+        case ops.Map() if op.fn in ("add", "sub"):
+            left, right = (_growth(value) if value.shape else 0.0 for value in op.inputs)
+            return None if left is None or right is None else left + right if op.fn == "add" else left - right
+        case ops.Map() if op.fn == "mul" and any(isinstance(value.op, ops.Constant) for value in op.inputs):
+            factor, other = sorted(op.inputs, key=lambda value: not isinstance(value.op, ops.Constant))
+            growth = _growth(other) if other.shape else 0.0
+            assert isinstance(factor.op, ops.Constant)
+            return None if growth is None else growth * factor.op.value
+        case _:
+            return _factor(index)
 
 
 def _factor(index: Value) -> int | None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.symbolic import Dim
 from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu.plans.facts.operation_units import combiner_units
 from tiledsl.passes.gpu.plans.product_plans.warpgroup_cost import CLUSTER_FOLD_CLOCKS, FOLD_CLOCKS
 from tiledsl.passes.nest.count_work import WorkCounts
 from tiledsl.passes.nest.loop_nest import Access, LoopNest
@@ -89,7 +90,7 @@ def exchange_instructions(
         source, result = (math.prod(map(room, v.shape)) for v in (work.op.sources[0], work.op.results[0]))
         times = counts.computed(work).number / max(1, math.prod(map(counts.number, work.shape)))
         if isinstance(work.op, ops.Scan):
-            each = _of_scan(work.op, source / threads, max(1, WIDEST // max(widths)))
+            each = _of_scan(work.op, source / threads, max(1, vector if narrow else WIDEST // max(widths)))
         else:
             each = _of_fold(work.op, source, max(1, result), threads, max(1, vector))
         total += threads * times * (each + AMONG_BLOCKS * (grid.cluster > 1))
@@ -100,8 +101,11 @@ def _of_scan(scan: ops.Scan, elements: float, vector: int) -> float:
     """Of one thread that has so many elements, in runs of `vector`: what each run comes to goes through all lanes."""
     if scan.axis != len(scan.sources[0].shape) - 1:
         return 0.0
-    words = sum(max(1.0, source.dtype.bytes / 4) for source in scan.sources)
-    return math.ceil(elements / vector) * math.log2(LANES) * SCANNED_STEP * words + 2 * MEETING
+    step = SCANNED_STEP * sum(max(1.0, source.dtype.bytes / 4) for source in scan.sources)
+    if scan.has_body("combiner"):
+        units = combiner_units(scan)
+        step += units.arithmetic + units.doubles
+    return math.ceil(elements / vector) * math.log2(LANES) * step + 2 * MEETING
 
 
 def _of_fold(fold: ops.Reduce, source: int, result: int, threads: int, vector: int) -> float:

@@ -14,17 +14,19 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Value
+from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import f64
 from tiledsl.ir.symbolic import Dim, symbol_name
 from tiledsl.ir.type_rules import tensor_type
-from tiledsl.ir.types import AxisType, Whole
+from tiledsl.ir.types import AxisType, Shape, Whole
 from tiledsl.passes.gpu.layouts.capacities import rounded
-from tiledsl.passes.gpu.layouts.infer_layouts import access_order, is_rows
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS, GridPlan, joined_turns, joined_waits
 from tiledsl.passes.gpu.plans.costs.access_steps import (
     computed_share,
+    fast_axis,
     is_joined_field,
+    is_of_rows,
+    is_side_by_side,
     reads_windows,
     share_of_records,
     step_along,
@@ -41,21 +43,22 @@ from tiledsl.passes.gpu.plans.costs.element_accesses import (
     touched_lines,
 )
 from tiledsl.passes.gpu.plans.costs.exchanges import clocks_of_turns, exchange_instructions
-from tiledsl.passes.gpu.plans.costs.held_tiles import HeldTiles
+from tiledsl.passes.gpu.plans.costs.held_tiles import BESIDE, MOST_LIVE_WORDS, HeldTiles, live_words
 from tiledsl.passes.gpu.plans.costs.product_work import ProductWork
 from tiledsl.passes.gpu.plans.costs.resource_times import ResourceTimes
 from tiledsl.passes.gpu.plans.costs.run_ahead import LoadsAhead, loads_ahead, phases, registers
 from tiledsl.passes.gpu.plans.costs.shared_windows import SharedWindows
 from tiledsl.passes.gpu.plans.facts.joined_loads import joined_loads
 from tiledsl.passes.gpu.plans.facts.operation_units import UnitCounts, units_of
+from tiledsl.passes.gpu.plans.facts.private_tables import PrivateTable, private_tables
 from tiledsl.passes.gpu.plans.product_plans.thread_cost import HELD, WORD_BYTES
 from tiledsl.passes.gpu.plans.product_plans.warpgroup_cost import CACHED_SHARE, CLUSTER_CLOCKS, CLUSTER_FOLD_CLOCKS
 from tiledsl.passes.gpu.products.load_parts import whole_of
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.access_places import Places, places_of
 from tiledsl.passes.nest.count_work import WorkCounts
-from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestDot, NestLoop
-from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_in
+from tiledsl.passes.nest.loop_nest import Access, Elementwise, LoopNest, NestDot, NestLoop, kept
+from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_in, power_of_two_up_to
 
 WIDEST = 16
 """Bytes that a thread accesses at most."""
@@ -73,10 +76,24 @@ LINE_CLOCKS = 2
 """Clocks of a multiprocessor for each line of memory that it takes in from L2."""
 TOUCH_CLOCKS = 1
 """The same for each line that an access of a warp touches, where others have brought it to L1."""
+UPDATES = 14
+"""Sectors that L2 updates atomically in a clock, each by neighbours at once. From whole programs on an H100: sums of
+rows of 96; maxima of floats take twice as long."""
+PRIVATE_UPDATES = 4
+"""Elements of a table in shared memory that a multiprocessor updates in a clock: not measured. A warp that updates
+other banks each takes 4 clocks or so, random places of 256 three to four times as long."""
+TABLE_CLOCKS = 2000
+"""In which a program fills its tables, reads them at its end and adds them: latencies that nothing hides."""
+COMBINE_INSTRUCTIONS = 5
+"""Of a thread, for each update of a table of its program: the place, whether it is within, the update."""
+UPDATE_CLOCKS = 96
+"""Clocks between two such updates of one sector: 16 histograms of 256 bins, 5 million updates."""
 IN_L1 = 1 << 14
 """Bytes of a table that is looked up, which the blocks of a multiprocessor keep in L1."""
 START_CLOCKS = 2.1
 """Of the device, for each block that starts: one after the other."""
+SPILL_INSTRUCTIONS = 8
+"""Of a thread, for each register that it lacks: tiles that are there at once are used more than once each."""
 SHARED_INSTRUCTIONS = 2
 """Of a thread, for each element that it takes from shared memory, or puts there, by itself."""
 WINDOW_INSTRUCTIONS = 10
@@ -94,6 +111,8 @@ ROUNDING = 1e-9
 """By which sums of times may differ for the order in which they are added."""
 NEAR_SHARE = 0.125
 """Of L2, how far apart elements lie that programs of about the same time ask for."""
+ENOUGH_WARPS = 8
+"""Of a multiprocessor, that issue an instruction of each scheduler in every clock, by turns."""
 FMA_SHARE = 0.62
 """Of the rate of single multiply-adds, what products of threads reach: their operands come from shared memory."""
 
@@ -125,6 +144,12 @@ class GridCost:
         self._widths: dict[Access, float] = {}
 
     @cached_property
+    def _tables(self) -> dict[Op, PrivateTable]:
+        """Those of programs, by the atomics that go there."""
+        found = private_tables(self.nest.grid, self.counts.sizes) if self.grid.private else []
+        return {table.op: table for table in found}
+
+    @cached_property
     def programs(self) -> int:
         """Blocks of the plan: each is one CTA, or one turn of a persistent one."""
         return max(1, self.counts.programs)
@@ -150,12 +175,25 @@ class GridCost:
         elif self.nest.loops and not grid.programs:
             held = registers(self.nest, grid, self.counts) + sum(map(self._windows.words, self.nest.accesses))
             found = min(found, int(machine.registers / (threads * held)))
+        elif self.nest.live:
+            found = min(found, int(machine.registers / (threads * (BESIDE + self._live_words))))
         else:
             found = min(found, self._held.blocks(machine))
         if self._ahead is not None:
             taken = grid.stages * self._ahead.turn_bytes + machine.block_bytes
             found = min(found, machine.shared_bytes_per_multiprocessor // taken)
         return max(1, found)
+
+    @cached_property
+    def _live_words(self) -> float:
+        """Registers of a thread for all tiles that are there at once, of a long program without loops."""
+        return live_words(self.nest, self.grid, lambda shape: math.prod(map(self._room, shape)))
+
+    @cached_property
+    def _spilled(self) -> float:
+        """Of these, what has to be put into memory and brought back, of all threads."""
+        threads = self.programs * self.grid.threads * self.grid.cluster
+        return threads * max(0.0, self._live_words - MOST_LIVE_WORDS)
 
     @cached_property
     def _ahead(self) -> LoadsAhead | None:
@@ -214,6 +252,9 @@ class GridCost:
     def moved_bytes(self, access: Access) -> float:
         """Bytes that an access moves, whenever it is made. Programs that go through many blocks load once what is the
         same for all of them."""
+        table = self._tables.get(access.op)
+        if table is not None:  # each program adds its table at its end
+            return float(self.started * table.elements * access.tensor.dtype.bytes)
         once = 1.0
         if self.grid.programs and not self.grid.roles and not access.loops and not access.moved_by and access.is_read:
             once = min(1.0, self.grid.programs / self.programs)
@@ -228,13 +269,16 @@ class GridCost:
 
     def _table_bytes(self, access: Access) -> float | None:
         """Bytes of a tensor that is looked up element by element, if it stays in L1: blocks bring it there once."""
-        if not access.gathers or not access.shape or step_along(access, unit_axis(access)) is not None:
+        at_once = isinstance(access.op, ops.Atomic)  # which L2 updates
+        if at_once or not access.gathers or not access.shape or step_along(access, unit_axis(access)) is not None:
             return None
         table = self.counts.distinct(access) * access.tensor.dtype.bytes
         return table if table <= IN_L1 else None
 
     def _run_bytes(self, access: Access) -> int:
         """How many bytes of a tile lie next to each other in memory, or near, at least where rows begin."""
+        if access.op in self._tables:
+            return LINE_BYTES
         if access not in self._runs:
             self._runs[access] = self._counted_run(access)
         return self._runs[access]
@@ -243,10 +287,9 @@ class GridCost:
         element, unit = access.tensor.dtype.bytes, unit_axis(access)
         if not access.shape:
             return SECTOR_BYTES
-        step = step_along(access, unit)
-        if step is None:
+        if step_along(access, unit) is None and not is_side_by_side(access, unit):
             return element
-        length = -(-self.counts.number(access.shape[access_order(access.op)[-1]]) // access.repeats)
+        length = -(-self.counts.number(access.shape[fast_axis(access)]) // access.repeats)
         size = self.counts.number(access.tensor.shape[unit])
         if length >= size and len(access.shape) > 1:
             together = self._bytes_together(access)
@@ -376,10 +419,12 @@ class GridCost:
 
     def _is_flat(self, access: Access) -> bool:
         """Whether rows move as one run, by way of shared memory."""
-        return self.grid.flat and not isinstance(access.op, ops.Atomic) and is_rows(access.op)
+        return self.grid.flat and is_of_rows(access)
 
     def _access_instructions(self, access: Access) -> float:
         """Those of threads beyond the ends of axes move nothing, but are instructions as well."""
+        if access.op in self._tables:
+            return COMBINE_INSTRUCTIONS * self.moved_bytes(access) / access.tensor.dtype.bytes
         if self._is_flat(access):
             moved = self.moved_bytes(access)
             return ACCESS_INSTRUCTIONS * moved / WIDEST + SHARED_INSTRUCTIONS * moved / access.tensor.dtype.bytes
@@ -394,16 +439,16 @@ class GridCost:
             whole = [self.counts.number(dim) for dim in access.shape if dim not in of_blocks]
             padded = [power_of_two_from(size) if size < SHORT_ROW else size for size in whole]
             room = math.prod((*map(self._room, of_blocks), *padded)) * self.programs * access.tensor.dtype.bytes
-            made = max(made, room / access.repeats / max(1.0, moved))
+            made = max(made, room * self.counts.blocks_inside(access) / access.repeats / max(1.0, moved))
         return access_instructions(access, width, self.counts.axis_of) * made * moved / width
 
     def _room(self, dim: Dim) -> int:
         """The elements of a tile's axis, with what pads them; whole axes are padded so that threads can share them."""
-        axis = self.counts.axis_of.get(symbol_name(dim) or "")
-        number = max(1, self.counts.number(dim))
-        if axis is None:
-            return power_of_two_from(number)
-        return rounded(number)
+        rooms = self.counts.rooms
+        if dim not in rooms:
+            number, is_block = max(1, self.counts.number(dim)), symbol_name(dim) in self.counts.axis_of
+            rooms[dim] = rounded(number) if is_block else power_of_two_from(number)
+        return rooms[dim]
 
     def _shared_by(self, access: Access) -> float:
         """How many programs of a wave ask for the same elements at about the same time."""
@@ -434,20 +479,50 @@ class GridCost:
         """Operations of threads, by unit."""
         total = UnitCounts()
         for work in self.nest.elementwise:
-            number = self._windows.share_of(work.op) * computed_share(work.op) * self.counts.computed(work).number
-            total += units_of(work.op, self.machine.capability).times(number)
+            number = self._windows.share_of(work.op) * computed_share(work) * self.counts.computed(work).number
+            total += _units(work, self.machine.capability).times(self._repeated(work.shape) * number)
         for dot in self.nest.dots:
             if self.products.instruction(dot) == "fma":
                 number = self.counts.multiplied(dot).number / FMA_SHARE
                 total += UnitCounts(doubles=number) if dot.op.dtype == f64 else UnitCounts(arithmetic=number)
             if dot.op.precision == "split":
                 total += UnitCounts(arithmetic=ops.SPLIT_INSTRUCTIONS * self._elements_split(dot))
+        total += UnitCounts(arithmetic=SPILL_INSTRUCTIONS * self._spilled)
+        total += UnitCounts(arithmetic=COMBINE_INSTRUCTIONS * self._private_updates)
         if not self.grid.roles:  # else one thread loads whole boxes
             total += UnitCounts(arithmetic=sum(map(self._access_instructions, self.nest.accesses)))
             total += UnitCounts(
                 arithmetic=exchange_instructions(self.nest, self.grid, self.counts, self._room, self._run_of_thread)
             )
-        return total.times(self._padding) if self._windows.any else total.times(self._held.padding)
+        if self._windows.any:
+            return total.times(self._padding * self._windows.repeated)
+        return total.times(self._held.padding)
+
+    def _repeated(self, shape: Shape) -> float:
+        """How many threads compute the same element, where programs have fewer than threads."""
+        if not shape or not self._is_elementwise:
+            return 1.0
+        parts = math.prod(power_of_two_in(self._room(dim)) for dim in shape)
+        return max(1.0, self.grid.threads_of_tile * self.grid.cluster / parts)
+
+    @cached_property
+    def _is_elementwise(self) -> bool:
+        """Whether threads meet for nothing, so that each has its elements to itself."""
+        grid = self.grid
+        meets = any(isinstance(work.op, (ops.Reduce, ops.Scan)) for work in self.nest.elementwise)
+        return not (meets or self.nest.dots or self.nest.slid or grid.roles or grid.programs or grid.flat)
+
+    @cached_property
+    def _each(self) -> float:
+        """The elements that a thread has of the largest tile that is accessed, if all threads are to have some."""
+        if not self._is_elementwise:
+            return math.inf
+        return power_of_two_up_to(max(1, self._largest // (self.grid.threads_of_tile * self.grid.cluster)))
+
+    @cached_property
+    def _largest(self) -> int:
+        """The elements of the largest tile that is accessed."""
+        return max((math.prod(map(self._room, access.shape)) for access in self.nest.accesses), default=1)
 
     def _elements_split(self, dot: NestDot) -> float:
         """Elements of operands that threads make planes of: all warps that read one by themselves, but right ones of
@@ -485,7 +560,30 @@ class GridCost:
         fastest = self.machine.copied_bytes_per_second
         if not self.grid.roles:  # a ring of stages keeps enough under way
             fastest = min(fastest, self._in_flight * busy / self._latency, MEMORY_EACH * busy * speeds.clock)
-        return (self.memory_bytes + self._parts_of_lines) / fastest
+        seconds = (self.memory_bytes + self._parts_of_lines) / fastest
+        return max(seconds, self._turn_by_turn / busy) if self._loaded_by_turns else seconds
+
+    @cached_property
+    def _loaded_by_turns(self) -> list[Access]:
+        """Loads into registers in the loops of products that all threads of a block make: they are asked for one turn
+        before, since only what products read as it is waits in a ring."""
+        if self.grid.roles or not self.nest.dots:
+            return []
+        loads = [a for a in self.nest.accesses if a.is_read and a.loops and a.shape and isinstance(a.op, ops.Load)]
+        return [a for a in loads if a.op.result.tile.level == "register"]
+
+    @property
+    def _turn_by_turn(self) -> float:
+        """Seconds in which one multiprocessor alone would bring these from memory, a latency for each turn."""
+        each = ((a, self.counts.turns(a.loops[-1]).number) for a in self._loaded_by_turns)
+        under_way = sum(self.moved_bytes(access) / max(1.0, turns) for access, turns in each)
+        brought = sum(map(self._from_memory, self._loaded_by_turns))
+        return brought / max(1.0, under_way * self._at_once) * self._latency
+
+    @property
+    def _at_once(self) -> float:
+        """Programs that a multiprocessor runs at once, on average over those that have one."""
+        return max(1.0, min(float(self.resident), self.programs / self.machine.multiprocessors))
 
     @property
     def _parts_of_lines(self) -> float:
@@ -498,7 +596,7 @@ class GridCost:
 
     def _has_rows(self, access: Access) -> bool:
         """Whether a tile has whole rows of a tensor, which go on into each other."""
-        length = self.counts.number(access.shape[access_order(access.op)[-1]])
+        length = self.counts.number(access.shape[fast_axis(access)])
         return length >= self.counts.number(access.tensor.shape[unit_axis(access)])
 
     @cached_property
@@ -510,6 +608,7 @@ class GridCost:
         return ResourceTimes(
             memory=self._of_memory,
             lines=self._line_clocks() / busy / speeds.clock,
+            updates=self._update_clocks / speeds.clock,
             l2=l2 / (each * busy) / speeds.clock,
             products=self.products.clocks / (busy * speeds.power_limit) / speeds.clock,
             arithmetic=self._arithmetic_clocks / busy / speeds.clock,
@@ -521,9 +620,31 @@ class GridCost:
         )
 
     @property
+    def _update_clocks(self) -> float:
+        """Of L2, for atomic updates: elements side by side are one update, and those of one sector wait for each
+        other."""
+        clocks = 0.0
+        for access in self.nest.accesses:
+            if isinstance(access.op, ops.Atomic):
+                updates = self.moved_bytes(access) / min(SECTOR_BYTES, self._run_bytes(access))
+                sectors = max(1.0, self.counts.distinct(access) * access.tensor.dtype.bytes / SECTOR_BYTES)
+                clocks += updates / min(UPDATES, sectors / UPDATE_CLOCKS)
+        if self._tables:
+            clocks += TABLE_CLOCKS + self._private_updates / (PRIVATE_UPDATES * max(self.busy, 1.0))
+        return clocks
+
+    @property
+    def _private_updates(self) -> float:
+        """Elements that programs update in tables of their own."""
+        return sum(self.counts.moved(access).number for access in self.nest.accesses if access.op in self._tables)
+
+    @property
     def _arithmetic_clocks(self) -> float:
         """Of one multiprocessor: f64 has pipes of its own, but takes turns of the same schedulers."""
         issued = (self.work.arithmetic + self.work.doubles) / self.speeds.instructions
+        if self._loaded_by_turns:  # few warps, each of which waits for what it computed last
+            warps = self._at_once * self.grid.threads_of_tile / WARP
+            issued /= min(1.0, warps / ENOUGH_WARPS)
         return max(issued, self.work.doubles / self.speeds.doubles)
 
     def _width(self, access: Access) -> float:
@@ -540,6 +661,8 @@ class GridCost:
         if access.shape and step_along(access, unit_axis(access)) != 1:
             return access.tensor.dtype.bytes
         aligned = self.alignment.get(access.op.tensor, WIDEST)
+        if self._each * access.tensor.dtype.bytes < WIDEST and access.shape:
+            aligned = min(aligned, self._each * access.tensor.dtype.bytes)
         if access.repeats > 1:  # a run of a thread has so many slots
             return min(WIDEST / access.repeats, aligned, self._run_bytes(access))
         return max(access.tensor.dtype.bytes, min(WIDEST, aligned, self._run_bytes(access)))
@@ -587,11 +710,13 @@ class GridCost:
             clocks = TOUCH_CLOCKS if step is None and access.gathers else LINE_CLOCKS
             run = self._run_bytes(access)
             from_l2 = clocks * moved / min(LINE_BYTES, run)
+            if step is None and run > element:  # one by one: a warp touches a line at least
+                from_l2 = max(from_l2, TOUCH_CLOCKS * moved / element / WARP)
             if not self._by_elements(access):
                 return max(from_l2, self._pieces(access, run))
             beside = run
             if goes_down(access, self.counts.axis_of):  # what lies behind a row is another turn of the same thread
-                fast = self.counts.number(access.shape[access_order(access.op)[-1]])
+                fast = self.counts.number(access.shape[fast_axis(access)])
                 size = self.counts.number(access.tensor.shape[unit_axis(access)])
                 beside = min(run, element * min(fast, size))
             return max(from_l2 * straddled(run, element), TOUCH_CLOCKS * moved * touched_lines(beside, element))
@@ -620,7 +745,7 @@ class GridCost:
             return False
         if step_along(access, unit_axis(access)) != 1:
             return False
-        fast = access.shape[access_order(access.op)[-1]]
+        fast = access.shape[fast_axis(access)]
         return symbol_name(fast) in self.counts.axis_of or self.counts.number(fast) >= SHORT_ROW
 
     @property
@@ -631,12 +756,19 @@ class GridCost:
     @property
     def _in_flight(self) -> float:
         """Bytes that one multiprocessor has asked for at a time."""
-        at_once = self.resident * min(1.0, self.programs / self.machine.multiprocessors / self.resident)
         if self._ahead is not None:
-            return max(at_once, 1.0) * (self.grid.stages - 1) * self._ahead.turn_bytes
-        threads = at_once * self.grid.threads
-        widest = max((min(16, self._run_bytes(a)) for a in self.nest.accesses if a.is_read), default=16)
-        return max(threads, self.grid.threads) * widest * max(LOADS_AHEAD, self.grid.stages)
+            return self._at_once * (self.grid.stages - 1) * self._ahead.turn_bytes
+        reads = [access for access in self.nest.accesses if access.is_read]
+        if self.nest.live:  # of its registers a good part is for what is on its way
+            each = sum(self._width(access) for access in reads)
+            return self._at_once * min(self.grid.threads, self._threads_with_elements) * each / 2
+        widest = max((min(16, self._run_bytes(access)) for access in reads), default=16)
+        return self._at_once * self.grid.threads * widest * max(LOADS_AHEAD, self.grid.stages)
+
+    @property
+    def _threads_with_elements(self) -> float:
+        """Threads of a program that have an element of the largest tile to themselves."""
+        return min(self.grid.threads * self.grid.cluster, self._largest)
 
     @cached_property
     def _waiting(self) -> float:
@@ -701,6 +833,11 @@ class GridCost:
             whole = math.prod(map(self.counts.number, access.tensor.shape)) * access.tensor.dtype.bytes
             touched[key] = min(touched.get(key, 0.0) + self.touched_bytes(access), whole)
         return sum(touched.values()) / self.machine.copied_bytes_per_second
+
+
+@kept
+def _units(work: Elementwise, capability: int) -> UnitCounts:
+    return units_of(work.op, capability, accurate=work.is_accurate)
 
 
 def _beside(

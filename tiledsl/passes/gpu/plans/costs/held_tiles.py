@@ -16,7 +16,7 @@ from functools import cached_property
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.symbolic import Dim, symbol_name
-from tiledsl.ir.types import TileType
+from tiledsl.ir.types import Shape, TileType
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.count_work import WorkCounts
@@ -34,6 +34,16 @@ MOST_FOLDS = 8
 """That are looked at, of a program with more."""
 LEAST_HELD = 48
 """Elements of a thread: smaller tiles are not computed again."""
+
+MOST_LIVE_WORDS = 220
+"""Registers of a thread for tiles that are there at once: all that it may have, less those of addresses."""
+
+
+def live_words(nest: LoopNest, grid: GridPlan, elements: Callable[[Shape], float]) -> float:
+    """Registers of a thread of a long program without loops, for the tiles that are there at once (`LoopNest.live`).
+    `elements`: of a tile of a shape. A thread has one element of each at least."""
+    threads = grid.threads_of_tile * grid.cluster
+    return sum(count * max(1.0, elements(shape) / threads) * max(4, each) / 4 for shape, each, count in nest.live)
 
 
 class HeldTiles:
@@ -97,21 +107,30 @@ def held_words(
 ) -> float:
     """Registers of a thread, of what is wanted behind the fold where that is most; 0 without folds. `elements`: how
     many of a tile a thread has; `by_elements`: tiles each of whose elements takes a whole register."""
-    body, every = list(nest.grid.body.ops), [*reversed(list(nest.grid.body.walk()))]
-    places = {op: number for number, op in enumerate(body)}
-    folds = [number for op, number in places.items() if isinstance(op, (ops.Reduce, ops.Scan))]
+    if "wanted behind folds" not in nest.sums:
+        nest.sums["wanted behind folds"] = _wanted_behind_folds(nest)
+    folds: list[list[Value]] = nest.sums["wanted behind folds"]
     most = 0.0
-    for fold in folds[:: -(-len(folds) // MOST_FOLDS) or 1]:
-        held, meeting = set[Value](), _meeting(every, _made_of(body[fold]))
-        for op in body[: fold + 1]:
-            large = [value for value in op.results if value in meeting and _is_tile(value) and elements(value) > FEW]
-            wanted = [value for value in large if _is_wanted(value, fold, places)]
-            if not _goes_behind(op, fold, places):
-                held.update(*(_bases(value, elements) for value in wanted))
+    for wanted in folds:
+        held = set[Value]().union(*(_bases(value, elements) for value in wanted if elements(value) > FEW))
         most = max(
             most, sum(elements(value) * (1 if value in by_elements else value.dtype.bytes / 4) for value in held)
         )
     return most
+
+
+def _wanted_behind_folds(nest: LoopNest) -> list[list[Value]]:
+    """The tiles that are wanted behind each fold that is looked at, and were made before."""
+    body, every = list(nest.grid.body.ops), [*reversed(list(nest.grid.body.walk()))]
+    places = {op: number for number, op in enumerate(body)}
+    folds = [number for op, number in places.items() if isinstance(op, (ops.Reduce, ops.Scan))]
+    found: list[list[Value]] = []
+    for fold in folds[:: -(-len(folds) // MOST_FOLDS) or 1]:
+        meeting = _meeting(every, _made_of(body[fold]))
+        made = [op for op in body[: fold + 1] if not _goes_behind(op, fold, places)]
+        tiles = [value for op in made for value in op.results if value in meeting and _is_tile(value)]
+        found.append([value for value in tiles if _is_wanted(value, fold, places)])
+    return found
 
 
 def _is_tile(value: Value) -> bool:

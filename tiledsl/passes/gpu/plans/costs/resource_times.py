@@ -16,6 +16,7 @@ class ResourceTimes:
     memory: float = 0.0
     l2: float = 0.0
     lines: float = 0.0
+    updates: float = 0.0
     products: float = 0.0
     arithmetic: float = 0.0
     special: float = 0.0
@@ -27,7 +28,7 @@ class ResourceTimes:
     @property
     def seconds(self) -> float:
         """All together: a little above the greatest, since nothing hides in full."""
-        loaded, computed = max(self.memory, self.l2, self.lines), max(self.arithmetic, self.special)
+        loaded, computed = max(self.memory, self.l2, self.lines, self.updates), max(self.arithmetic, self.special)
         others = loaded + computed + self.waiting - max(loaded, computed, self.waiting)
         hidden = greatest(*self._resources().values())
         return hidden + self.exposed * others + self.alone * min(loaded, computed)

@@ -15,6 +15,7 @@ from functools import cached_property
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Index, Value
+from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import AxisType
 from tiledsl.passes.gpu.layouts.access_layouts import access_layout, run_along
@@ -107,6 +108,12 @@ class SharedWindows:
         """Whether anything is shared."""
         return any(self.of(access) is not None for access in self.nest.accesses)
 
+    @cached_property
+    def repeated(self) -> float:
+        """How many threads compute the same: where fewer have runs of a tile than a block has threads."""
+        shared = [access for access in self.nest.accesses if self.of(access) is not None]
+        return max((float(self._layout(access).replicas) for access in shared), default=1.0)
+
     def share_of(self, work: ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Random) -> float:
         """What is computed of an op, for all of its elements: what is converted as it is loaded is so once, and a
         product that is added to a sum is part of that instruction."""
@@ -161,19 +168,24 @@ class SharedWindows:
     def _runs(self, access: Access) -> tuple[dict[int, int], set[int]]:
         """How many elements each thread has along each axis of a tile, and the axes along which they are no one run:
         stores that are narrow leave the threads of a row several short ones."""
-        sizes = [self._room(dim) for dim in access.shape]
-        order = access_order(access.op)
-        runs = [axis for axis, dim in enumerate(access.shape) if str(dim) in self.slid]
-        if not runs:
+        if not self._slid_axes(access):
             return {}, set()
-        vector = self._vector(str(access.shape[order[-1]]))
-        threads = self.grid.threads * self.grid.cluster
-        layout = access_layout(sizes, order, threads, vector, access.tensor.dtype.bytes, self.grid.row_threads, runs)
+        layout = self._layout(access)
         found: dict[int, int] = {}
         for digit in layout.slot_digits:
             if digit.axis is not None:
                 found[digit.axis] = found.get(digit.axis, 1) * digit.size
         return found, {axis for axis in found if not run_along(layout, axis)}
+
+    def _slid_axes(self, access: Access) -> list[int]:
+        return [axis for axis, dim in enumerate(access.shape) if str(dim) in self.slid]
+
+    def _layout(self, access: Access) -> RegisterLayout:
+        """How threads hold what an access gives."""
+        sizes, order = [self._room(dim) for dim in access.shape], access_order(access.op)
+        vector, threads = self._vector(str(access.shape[order[-1]])), self.grid.threads * self.grid.cluster
+        width, runs = access.tensor.dtype.bytes, self._slid_axes(access)
+        return access_layout(sizes, order, threads, vector, width, self.grid.row_threads, runs)
 
     def _vector(self, along: str) -> int:
         """How many neighbours of a row threads have: as many as they store at once, but where windows slide along rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Fact, Function, Op, Value
@@ -13,6 +14,7 @@ from tiledsl.ir.types import AxisType, Shape, TileType
 from tiledsl.passes.analysis.effects import tensors_in_order
 from tiledsl.passes.analysis.sizes import UNKNOWN_SIZE, BlockDefinition, blocks_of, symbols_in
 from tiledsl.passes.gpu.plans.facts.call_sizes import Sizes
+from tiledsl.passes.nest.loop_nest import LoopNest, loop_nest
 from tiledsl.support.powers_of_two import power_of_two_in
 
 UNIT = 16
@@ -30,10 +32,22 @@ class GridShape:
     accesses: tuple[ops.Load | ops.Store, ...]
     dots: tuple[ops.Dot, ...]
 
+    @cached_property
+    def nest(self) -> LoopNest:
+        """What it does."""
+        return loop_nest(self.op)
+
     @property
     def open(self) -> dict[str, BlockDefinition]:
         """The blocks that nobody has chosen, by symbol."""
         return {b.extent: b for b in self.blocks if b.extent is not None and b.block.kind != "fixed"}
+
+    @cached_property
+    def symbols(self) -> frozenset[str]:
+        """Every size that it speaks of, but those of blocks."""
+        names = frozenset[str]().union(*(symbols_in(op) for op in (self.op, *self.op.body.walk())))
+        stops = frozenset[str]().union(*(symbols_of(b.total) for b in self.blocks if b.total is not None))
+        return (names | stops) - self.block_symbols
 
     @property
     def block_symbols(self) -> frozenset[str]:
@@ -84,9 +98,7 @@ class KnownSizes:
 
     def all_of(self, grid: GridShape) -> dict[str, int]:
         """Every size that a grid speaks of, by symbol, but those of blocks; a guess for those that are not known."""
-        names = frozenset[str]().union(*(symbols_in(op) for op in (grid.op, *grid.op.body.walk())))
-        stops = frozenset[str]().union(*(symbols_of(b.total) for b in grid.blocks if b.total is not None))
-        return {**dict.fromkeys((names | stops) - grid.block_symbols, UNKNOWN_SIZE), **self.values}
+        return {**dict.fromkeys(grid.symbols, UNKNOWN_SIZE), **self.values}
 
     def of(self, dim: Dim | None, blocks: Mapping[str, int] | None = None) -> int:
         """A size, or a guess."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.dtypes import DType, f64
+from tiledsl.ir.core import Value
+from tiledsl.ir.dtypes import DType, f32, f64
+from tiledsl.passes.gpu.plans.facts.computed_in_pairs import is_computed_in_pairs
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,16 @@ FUNCTIONS = {
     "cos": UnitCounts(20, 0), "floordiv": UnitCounts(20, 1), "mod": UnitCounts(22, 1), "round": UnitCounts(0, 1),
     "nibble": UnitCounts(0.25), "floor": UnitCounts(0, 1), "ceil": UnitCounts(0, 1),
 }  # fmt: skip
-"""Of scalar functions in f32; those that are not here take one instruction."""
+"""Of scalar functions; those that are not here take one instruction."""
+ACCURATE = {
+    "exp": UnitCounts(8, 1), "log": UnitCounts(25, 0), "log2": UnitCounts(27, 0), "sqrt": UnitCounts(12, 1),
+    "rsqrt": UnitCounts(4, 1), "div": UnitCounts(17, 1), "sigmoid": UnitCounts(9, 2), "tanh": UnitCounts(15, 2),
+    "erf": UnitCounts(20, 1), "pow": UnitCounts(89, 5), "sin": UnitCounts(37, 0), "cos": UnitCounts(38, 0),
+    "floordiv": UnitCounts(117, 7), "mod": UnitCounts(79, 4),
+}  # fmt: skip
+"""The same of f32 of which more is made than floats of 16 bits, counted in machine code."""
+SHARED_DIVISION = UnitCounts(8, 0)
+"""Of these, by what many elements are divided by."""
 SHIFTED = UnitCounts(1, 0)
 """A quotient or a remainder by a power of two."""
 RANDOM = UnitCounts(45, 0)
@@ -83,8 +94,34 @@ def _is_shift(op: ops.Map) -> bool:
     return number > 0 and number & (number - 1) == 0
 
 
-def units_of(op: ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Random, capability: int = 90) -> UnitCounts:
-    """For each element that the op goes through, on an architecture."""
+def units_of(
+    op: ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Random, capability: int = 90, *, accurate: bool = False
+) -> UnitCounts:
+    """For each element that the op goes through, on an architecture. `accurate`: of a function in f32, that it is no
+    approximation for narrower floats."""
+    if accurate and isinstance(op, ops.Map) and op.fn in ACCURATE:
+        return SHARED_DIVISION if op.fn == "div" and _is_shared(op.inputs[1]) else ACCURATE[op.fn]
+    counts = _units_of_one(op, capability)
+    return counts.times(0.5) if is_computed_in_pairs(op) else counts
+
+
+def combiner_units(op: ops.Reduce | ops.Scan, capability: int = 90) -> UnitCounts:
+    """Of one step of a fold that has a combiner of its own."""
+    total = UnitCounts()
+    for inner in op.combiner.ops:
+        if isinstance(inner, ops.Map):
+            total += units_of(inner, capability, accurate=inner.result.dtype == f32)
+        elif isinstance(inner, ops.Cast):
+            total += units_of(inner, capability)
+    return total
+
+
+def _is_shared(divisor: Value) -> bool:
+    """Whether a divisor is that of several elements."""
+    return not divisor.shape or isinstance(divisor.op, ops.Broadcast)
+
+
+def _units_of_one(op: ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Random, capability: int) -> UnitCounts:
     match op:
         case ops.Map():
             counts = SHIFTED if _is_shift(op) else FUNCTIONS.get(op.fn, UnitCounts(1, 0))
@@ -98,5 +135,9 @@ def units_of(op: ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Random, capabi
             return RANDOM
         case ops.Reduce() if op.fn in ("argmax", "argmin"):
             return PLACED
+        case ops.Scan() if op.has_body("combiner"):  # within the run of a thread, and once more for what is before it
+            return combiner_units(op, capability).times(2)
+        case ops.Reduce() if op.has_body("combiner"):
+            return combiner_units(op, capability)
         case ops.Reduce() | ops.Scan():
             return UnitCounts(0, 0, 1) if op.sources[0].dtype == f64 else COMBINED

@@ -85,7 +85,7 @@ class TurnCounts:
             ComputedTile(
                 work.loops[-1] if work.loops else None,
                 work.op.sources[0] if isinstance(work.op, (ops.Reduce, ops.Scan)) else work.op.result,
-                units_of(work.op, capability),
+                units_of(work.op, capability, accurate=work.is_accurate),
             )
             for work in nest.elementwise
         ]

@@ -31,7 +31,6 @@ from tiledsl.passes.gpu.plans.product_plans.thread_footprint import WARP, Thread
 from tiledsl.passes.gpu.plans.product_plans.thread_tilings import Refusal
 from tiledsl.passes.gpu.products.known_ahead import may_be_copied_ahead
 from tiledsl.passes.gpu_machine import GpuMachine
-from tiledsl.passes.nest.loop_nest import loop_nest
 from tiledsl.support.powers_of_two import power_of_two_from
 
 FRAGMENT = 16
@@ -81,7 +80,7 @@ class BackToBackSearch:
     refused: list[Refusal] | None = field(default=None)
 
     def __post_init__(self) -> None:
-        nest = loop_nest(self.grid.op)
+        nest = self.grid.nest
         self.flow = ProductFlow(nest, self._is_ahead)
         self.axes = _axes(self.grid)
         self.counts = TurnCounts(nest, self.sizes.all_of(self.grid), self.machine.capability)

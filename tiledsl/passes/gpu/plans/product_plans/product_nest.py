@@ -154,7 +154,8 @@ class ProductNest:
     `grows`: whether blocks farther along the rows have longer loops; `masked`: whether masks do something in the last
     turns of loops. `splittable`: whether blocks can share the loop. `held`: rows that threads hold. `rows_apart`,
     `columns_apart`: why blocks of a cluster cannot share the rows, or the columns, in words that follow "because";
-    empty where they can. `apart`: the same of a role that makes scores, beside one that sums.
+    empty where they can. `apart`: the same of a role that makes scores, beside one that sums. `asked`: of what threads
+    load themselves for operands that they compute, bytes of a row for each element of the loop; 0 where they do not.
     """
 
     axes: tuple[Side, ...]
@@ -178,6 +179,7 @@ class ProductNest:
     rows_apart: str = ""
     columns_apart: str = ""
     apart: str = ""
+    asked: float = 0.0
 
     @property
     def rows(self) -> int:

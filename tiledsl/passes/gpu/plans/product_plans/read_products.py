@@ -14,6 +14,7 @@ from tiledsl.ir.dtypes import bool_
 from tiledsl.ir.gpu.tensor_maps import LINE_BYTES, UNIT_BYTES
 from tiledsl.ir.symbolic import Dim, symbols_of
 from tiledsl.ir.types import AxisType, Shape, TileType
+from tiledsl.passes.analysis.quotients import repeats
 from tiledsl.passes.analysis.sizes import BlockDefinition, size_of
 from tiledsl.passes.analysis.splats import number_of
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tensor_of, tile_axes
@@ -120,6 +121,7 @@ class _Reader:
             held=tuple(self._held_rows()),
             rows_apart=self._apart([dot.a.shape[-2] for dot in self.dots], folds=False) or self._turned_results(),
             columns_apart=self._apart([dot.b.shape[-1] for dot in self.dots], folds=True),
+            asked=max(self._asked(), default=0.0),
         )
         return nest, Axes(self.row, self.column, loops)
 
@@ -317,18 +319,29 @@ class _Reader:
         return None
 
     def _work(self) -> Iterator[Work]:
-        """What threads compute in a turn of the loop, but for masks: clean turns have none. What stands in loops of the
-        turn comes as often as these go round, and is loaded there by threads themselves."""
+        """What threads compute in a turn of the loop, but for masks where they bound the loop: clean turns have none.
+        Where all turns are made whatever a mask says, it is a comparison and a choice in most of them. What stands in
+        loops of the turn comes as often as these go round, and is loaded there by threads themselves."""
+        is_bounded = any(
+            not isinstance(bound.op, (ops.Size, ops.Constant))
+            for loop in self.loops
+            for bound in (loop.start, loop.stop)
+        )
         found: dict[tuple[Side, ...], UnitCounts] = {}
         for work in self.nest.elementwise:
             times = self._times_in_a_turn(work.op)
-            if not times or len(work.shape) < 2 or _is_mask(work.op):
+            if (
+                not times
+                or len(work.shape) < 2
+                or (_is_mask(work.op) and (is_bounded or not _is_made_in_turns(work.op)))
+            ):
                 continue
             try:
                 sides = self._sides(work.shape)
             except NotPlannedError:
                 continue
-            found[sides] = found.get(sides, UnitCounts()) + units_of(work.op).times(times)
+            units = units_of(work.op, accurate=work.is_accurate)
+            found[sides] = found.get(sides, UnitCounts()) + units.times(times)
         for load in (op for loop in self.loops for op in loop.body.walk() if isinstance(op, ops.Load)):
             times = self._times_in_a_turn(load)
             if times > 1 and len(load.result.shape) == 2:
@@ -340,6 +353,13 @@ class _Reader:
                 found[sides] = found.get(sides, UnitCounts()) + UnitCounts(arithmetic=ops.SPLIT_INSTRUCTIONS)
         for sides, units in found.items():
             yield Work(sides, units.arithmetic + units.doubles, units.special)
+
+    def _asked(self) -> Iterator[float]:
+        """Bytes of a row for each element of the loop, of what threads load for operands that they compute."""
+        for feed in self.feeds:
+            for load, _ in feed.left_out:
+                if load.parent is not self.grid.body and len(load.result.shape) == 2:
+                    yield load.result.dtype.bytes / repeats(load)
 
     def _times_in_a_turn(self, op: Op) -> int:
         """How often an op comes in a turn of a loop of products; 0 outside of these."""
@@ -465,6 +485,11 @@ def _is_mask(op: Op) -> bool:
     if isinstance(op, ops.Map) and op.fn == "where":
         return _is_of_coordinates(op.inputs[0])
     return any(_is_of_coordinates(result) for result in op.results)
+
+
+def _is_made_in_turns(op: Op) -> bool:
+    """Whether an op of a mask is made for each element, not for each row and column: a choice, or a comparison."""
+    return isinstance(op, ops.Map) and (op.fn == "where" or op.result.dtype == bool_)
 
 
 def _is_of_coordinates(value: Value) -> bool:

@@ -35,6 +35,15 @@ ENDS_CLOCKS = 3000
 WORD_BYTES = 4
 HELD = 40
 """Registers of a thread beside sums and operands: addresses, counters."""
+LEAST_RUNS = 64
+"""Bytes of a row of a turn, where each of four lanes has a run of what two instructions multiply."""
+RUN_INSTRUCTIONS = 50
+"""Of a warp, for each turn, where it also loads what it computes: addresses of 64 bits, places of scales."""
+FRAGMENT = 16
+"""Rows and columns of a warp's part of a tile, at least. Where there are no more of the other operand, a computed one
+is multiplied as soon as a part of it is there."""
+RUN_SHARE = 0.125
+"""Of such a one, that is there at the same time."""
 PIECE_WORDS = 4
 """Registers of what a thread loads at once, of a row that it holds: one more says where it lies, or whether it does."""
 MOST_REGISTERS = 255
@@ -47,6 +56,21 @@ SCHEDULERS = 4
 """Of a multiprocessor, each with warps of its own."""
 FMA_SHARE = 0.8
 """Of the multiply-adds that threads could issue, those that they do in a product."""
+
+
+class ComputedOperand(NamedTuple):
+    """What threads compute of what they load themselves, a turn before: the left operand, or the right one.
+
+    `bytes`: that are loaded for each element; `instructions`: for each element. `run`: neighbours along the sum that a
+    thread loads at once, and keeps in registers where each warp computes its own part (`operand_runs.py`). `in_ring`:
+    whether what is loaded waits in stages too, where each thread finds its own again; packed elements do not.
+    """
+
+    is_left: bool
+    bytes: float
+    instructions: float
+    run: int
+    in_ring: bool
 
 
 class ThreadNest(NamedTuple):
@@ -77,6 +101,7 @@ class ThreadNest(NamedTuple):
     """Matrices that stand for an operand (`tile.dot` with planes)."""
     split: bool = False
     """Whether threads make planes of operands of f32 as they read them."""
+    computed: ComputedOperand | None = None
     made_of: tuple[int, int] = (1, 1)
     """Elements that the loop loads for each element of the left operand, and of the right one: more where these are
     folds."""
@@ -111,9 +136,21 @@ class ThreadTiling(NamedTuple):
         return 32 * self.warps[0] * self.warps[1]
 
 
+def in_registers(nest: ThreadNest, tiling: ThreadTiling) -> ComputedOperand | None:
+    """The operand that each warp computes for itself alone, and multiplies from registers."""
+    computed = nest.computed
+    if computed is None or not computed.run or tiling.warps[1 if computed.is_left else 0] > 1:
+        return None
+    return computed if tiling.depth * nest.bytes >= LEAST_RUNS else None
+
+
 def stage_bytes(nest: ThreadNest, tiling: ThreadTiling) -> int:
     """Shared memory of one stage."""
     left, right = nest.made_of
+    computed = in_registers(nest, tiling)
+    if computed is not None:
+        side, other = (tiling.rows, tiling.columns) if computed.is_left else (tiling.columns, tiling.rows)
+        return int((other * nest.staged_bytes + side * computed.bytes * computed.in_ring) * tiling.depth)
     return (tiling.rows * left + tiling.columns * nest.beside * right) * tiling.depth * nest.staged_bytes
 
 
@@ -134,12 +171,21 @@ def registers_of(nest: ThreadNest, tiling: ThreadTiling) -> int:
         operands = operands * (2 * nest.bytes + PLANES * PLANE_BYTES) // (2 * PLANE_BYTES)
     beside = tiling.rows * nest.held_beside // WORD_BYTES // tiling.threads
     before = tiling.rows * nest.held * (PIECE_WORDS + 1) // PIECE_WORDS // WORD_BYTES // tiling.threads
+    computed = in_registers(nest, tiling)
+    if computed is not None:  # of this turn, and of the next; and as computed, all of it where several tiles take it
+        side, other = (rows, columns) if computed.is_left else (columns, rows)
+        held = nest.bytes * (1.0 if other > FRAGMENT else RUN_SHARE)
+        loaded = computed.bytes * (1 if computed.in_ring else 2)
+        beside += int(side * tiling.depth * (loaded + held) / WORD_BYTES / 32)
     return max(sums_of(nest, tiling) + 2 * operands + beside, before) + HELD
 
 
 def resident_blocks(nest: ThreadNest, tiling: ThreadTiling, machine: GpuMachine) -> int:
     """How many blocks a multiprocessor has at a time; 0 if there is no room for one."""
-    registers = min(MOST_REGISTERS, registers_of(nest, tiling))
+    registers = registers_of(nest, tiling)
+    if registers > MOST_REGISTERS and in_registers(nest, tiling) is not None:
+        return 0  # of the others it is known before their depth is chosen
+    registers = min(MOST_REGISTERS, registers)
     registers = -(-registers // REGISTER_UNIT) * REGISTER_UNIT
     shared = stage_bytes(nest, tiling) * tiling.stages + machine.block_bytes
     return min(
@@ -161,6 +207,8 @@ def thread_seconds(nest: ThreadNest, tiling: ThreadTiling, machine: GpuMachine) 
     latency = speeds.latency + COPY_CLOCKS
     copies = (latency + staged / speeds.l2_bytes_each) / max(1, tiling.stages - 1)
     turns = -(-nest.depth // tiling.depth)
+    if nest.computed is not None and not nest.computed.in_ring:  # asked for a turn before
+        copies = max(copies, speeds.memory_latency)
 
     def of_round(beside: int) -> float:
         share = min(1.0, beside * tiling.threads / 32 / SCHEDULERS)
@@ -171,7 +219,11 @@ def thread_seconds(nest: ThreadNest, tiling: ThreadTiling, machine: GpuMachine) 
     full, rest = divmod(each, resident)
     clocks = full * of_round(resident) + (of_round(rest) if rest else 0.0)
     sides = nest.rows * nest.depth + nest.depth * nest.columns * nest.beside + nest.rows * nest.columns * nest.beside
-    memory = sides * nest.staged_bytes * nest.batches / machine.copied_bytes_per_second
+    moved = sides * nest.staged_bytes
+    if nest.computed is not None:
+        elements = nest.depth * (nest.rows if nest.computed.is_left else nest.columns * nest.beside)
+        moved -= elements * (nest.staged_bytes - nest.computed.bytes)
+    memory = moved * nest.batches / machine.copied_bytes_per_second
     return speeds.launch + together(clocks / speeds.clock, memory)
 
 
@@ -190,6 +242,13 @@ def _turn_clocks(nest: ThreadNest, tiling: ThreadTiling, machine: GpuMachine, ta
     warps = down * across
     instructions = COPY_INSTRUCTIONS * staged / 512 + by_lanes / 512 + TURN_INSTRUCTIONS * warps
     instructions += multiplied / (32 if nest.plain else 4096 // nest.multiplied_bytes)
+    if nest.computed is not None:
+        side = tiling.rows if nest.computed.is_left else columns
+        alone = in_registers(nest, tiling) is not None
+        instructions += nest.computed.instructions * side * tiling.depth / 32 + RUN_INSTRUCTIONS * warps
+        staged += int(nest.computed.bytes * side * tiling.depth * (not alone or not nest.computed.in_ring))
+        if alone:
+            read -= side * tiling.depth * nest.staged_bytes
     if nest.split:
         instructions += SPLIT_INSTRUCTIONS * (tiling.rows * across + columns * down) * tiling.depth / 32
     clocks = together(

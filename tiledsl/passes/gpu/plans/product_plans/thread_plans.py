@@ -15,28 +15,40 @@ from tiledsl.ir.core import Op, Value
 from tiledsl.ir.gpu.matrix_instructions import INSTRUCTIONS
 from tiledsl.ir.symbolic import Dim, symbol_name
 from tiledsl.passes.analysis.folds import fold_of
+from tiledsl.passes.analysis.quotients import repeats
 from tiledsl.passes.analysis.sizes import BlockDefinition, blocks_of
 from tiledsl.passes.gpu.layouts.capacities import ROOM_DEPTH, ROOM_DEPTH_OF_BYTES
+from tiledsl.passes.gpu.layouts.operand_sources import elementwise_inputs
 from tiledsl.passes.gpu.layouts.select_mma import choose_instruction
 from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
 from tiledsl.passes.gpu.plans.facts.grid_shape import GridShape, KnownSizes
 from tiledsl.passes.gpu.plans.facts.loop_lengths import length_of_first_or_last
+from tiledsl.passes.gpu.plans.facts.operation_units import units_of
 from tiledsl.passes.gpu.plans.facts.whole_axes import with_whole_axes
 from tiledsl.passes.gpu.plans.product_plans.back_to_back_threads import BackToBackSearch, best_tilings
 from tiledsl.passes.gpu.plans.product_plans.held_rows import whole_rows_held
-from tiledsl.passes.gpu.plans.product_plans.thread_cost import ThreadNest, ThreadTiling, thread_seconds
-from tiledsl.passes.gpu.plans.product_plans.thread_tilings import (
+from tiledsl.passes.gpu.plans.product_plans.thread_cost import (
     FRAGMENT,
+    ComputedOperand,
+    ThreadNest,
+    ThreadTiling,
+    thread_seconds,
+)
+from tiledsl.passes.gpu.plans.product_plans.thread_tilings import (
     HELD_UNIT,
     MOST_PLANS,
     WHOLE_ROW_UNIT,
     Refusal,
     ThreadSearch,
 )
+from tiledsl.passes.gpu.products.operand_runs import computed_side, run_of
+from tiledsl.passes.gpu.products.streamed_loads import computed_sources
 from tiledsl.passes.gpu.products.window_rows import window_rows
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.support.powers_of_two import power_of_two_from
 
+SPECIAL_INSTRUCTIONS = 8
+"""That one on the unit of exponentials takes the time of."""
 SizeOf = Callable[["Dim | None"], int]
 
 
@@ -256,8 +268,31 @@ def read_thread_nest(
         held_beside=held_beside,
         planes=ops.PLANES if dot.precision == "planes" else 1,
         split=dot.precision == "split",
+        computed=_computed_operand(dot, machine) if len(grid.dots) == 1 and beside == together == 1 else None,
         made_of=(_made_of(dot, dot.a, size_of), _made_of(dot, dot.b, size_of)),
     )
+
+
+def _computed_operand(dot: ops.Dot, machine: GpuMachine) -> ComputedOperand | None:
+    """The operand that threads compute of what they load in the loop, if it is one of them."""
+    is_left = computed_side(dot)
+    if is_left is None or dot.parent is None:
+        return None
+    operand = dot.a if is_left else dot.b
+    loads = [source.load for source in computed_sources(dot, is_left=is_left) if min(source.axes) >= 0]
+    if not loads:
+        return None
+    if not isinstance(dot.parent.parent, ops.Range) or any(load.parent is not dot.parent for load in loads):
+        return None
+    units = [
+        units_of(value.op, machine.capability)
+        for value, axes in elementwise_inputs(operand)
+        if isinstance(value.op, (ops.Map, ops.Cast)) and min(axes) >= 0
+    ]
+    instructions = sum(one.arithmetic + SPECIAL_INSTRUCTIONS * one.special for one in units)
+    bytes_ = sum(load.result.dtype.bytes / repeats(load) for load in loads)
+    in_ring = all(repeats(load) == 1 for load in loads)
+    return ComputedOperand(is_left, bytes_, instructions, run_of(dot, is_left=is_left), in_ring)
 
 
 def _made_of(dot: ops.Dot, operand: Value, size_of: SizeOf) -> int:

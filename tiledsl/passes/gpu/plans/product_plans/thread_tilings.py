@@ -15,9 +15,11 @@ from typing import NamedTuple
 
 from tiledsl.passes.gpu.layouts.capacities import ROOM_DEPTH, ROOM_DEPTH_OF_BYTES
 from tiledsl.passes.gpu.plans.product_plans.thread_cost import (
+    FRAGMENT,
     MOST_REGISTERS,
     ThreadNest,
     ThreadTiling,
+    in_registers,
     registers_of,
     resident_blocks,
     stage_bytes,
@@ -27,8 +29,6 @@ from tiledsl.passes.gpu.plans.product_plans.thread_cost import (
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_up_to
 
-FRAGMENT = 16
-"""Rows and columns of a warp's part of a tile, at least."""
 PARTS = ((16, 16), (16, 32), (16, 64), (32, 16), (32, 32), (32, 64), (64, 32), (64, 64))
 """Of a tile, that one warp multiplies by matrix instructions: more rows and columns read less for each product."""
 WARPS = ((1, 2), (2, 1), (1, 4), (2, 2), (4, 1), (2, 4), (4, 2))
@@ -42,6 +42,8 @@ PLAIN_TILES = (
 are for products with few columns, or few rows: threads have 32 or 64 sums there too."""
 DEPTH_BYTES = (64, 128)
 """Of a row of a stage: a half or a whole of a row of the swizzle."""
+RUN_DEPTH_BYTES = 256
+"""The same where what is multiplied is computed in registers of fewer bytes, 16 of which a thread loads at once."""
 WHOLE_DEPTH_BYTES = (32, 64, 128)
 PLAIN_DEPTH = 16
 STAGES = (2, 3, 4)
@@ -146,6 +148,8 @@ def depths(search: ThreadSearch, tiling: ThreadTiling) -> Iterator[ThreadTiling]
     least = ROOM_DEPTH if nest.bytes > 1 else ROOM_DEPTH_OF_BYTES
     longest = max(least, power_of_two_from(nest.depth))
     rows = WHOLE_DEPTH_BYTES if nest.whole else DEPTH_BYTES
+    if in_registers(nest, tiling._replace(depth=longest)) is not None:
+        rows = (*rows, RUN_DEPTH_BYTES)
     each = [power_of_two_up_to(max(1, row // nest.bytes // nest.together)) for row in rows]
     every = [PLAIN_DEPTH] if nest.plain and not nest.whole else [min(longest, max(least, one)) for one in each]
     for depth in dict.fromkeys(every):

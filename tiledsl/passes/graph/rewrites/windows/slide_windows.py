@@ -5,7 +5,9 @@
 In a view the places of a window are an axis like others, and nothing says that its neighbours are those of the next
 window. Windows of what is padded slide within kernels: what they share is loaded once (`share-loads`). Products of
 matrices keep the view, since their operands go through shared memory, and so does what is not folded. On a CPU windows
-slide that meet weights of their channel alone: channels are vectors then, and the sums stay in registers.
+slide that meet weights of their channel alone, where channels are vectors then, and those that are folded as they are,
+where neighbouring windows are: as a view these are vectors along the window, of few elements. What is folded stays in
+registers.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from tiledsl.passes.manager import PassContext
 
 @dataclass(frozen=True)
 class SlideWindows:
-    """Of the entry: all that are folded on GPUs, those that are weighed on a CPU."""
+    """Of the entry: all that are folded on GPUs, those that are weighed, or folded as they are, on a CPU."""
 
     name: ClassVar[str] = "slide-windows"
     requires: ClassVar[Form] = Form.GRAPH
@@ -36,7 +38,9 @@ class SlideWindows:
     def run(self, module: Module, context: PassContext) -> Module:
         windows = [op for op in module.entry.body.ops if isinstance(op, ops.Window)]
         if not self.arch.startswith("sm_"):
-            windows = [op for op in windows if all(isinstance(user, ops.Contract) for user in op.result.users)]
+            windows = [
+                op for op in windows if all(isinstance(user, (ops.Contract, ops.Reduce)) for user in op.result.users)
+            ]
         for op in windows:
             if _overlap(op) and _may_slide(op) and _are_folded(op.result, _inner(op)):
                 rewriter = Rewriter(op)
