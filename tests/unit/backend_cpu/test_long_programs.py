@@ -13,7 +13,7 @@ from tiledsl.backend_cpu.llvm import native
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import BY_NAME, to_numpy
 from tiledsl.ir.text.parser import parse_module
-from tiledsl.passes.analysis.coordinates import CoordinateAnalysis
+from tiledsl.passes.analysis.scalars.coordinates import CoordinateAnalysis
 from tiledsl.passes.machine import host
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import cpu_pipeline

@@ -21,7 +21,7 @@ from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import Shape, TensorType, TileType
 from tiledsl.passes.analysis.live_tiles import live_tiles
 from tiledsl.passes.analysis.quotients import repeats
-from tiledsl.passes.analysis.rounded_results import accurate_values
+from tiledsl.passes.analysis.scalars.rounded_results import accurate_values
 from tiledsl.passes.analysis.sizes import BlockDefinition, blocks_of, is_scalar
 from tiledsl.passes.analysis.slid_axes import slid_axes
 from tiledsl.passes.nest.dependence import AxisDependence, slope

@@ -21,7 +21,7 @@ from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.tile_ops import Atomic, Load, Store
 from tiledsl.ir.types import Slice, TensorType, Whole
 from tiledsl.ir.verifier import Form
-from tiledsl.passes.analysis.coordinates import CoordinateAnalysis
+from tiledsl.passes.analysis.scalars.coordinates import CoordinateAnalysis
 from tiledsl.passes.analysis.sizes import BlockDefinition, blocks_in
 from tiledsl.passes.manager import PassContext
 

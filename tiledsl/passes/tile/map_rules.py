@@ -11,9 +11,9 @@ from tiledsl.ir.dtypes import DType, bool_, f8e4m3, i64
 from tiledsl.ir.rewrite import Rewriter, Rules
 from tiledsl.ir.symbolic import Dim, maximum, minimum
 from tiledsl.ir.tile_ops import Broadcast, Cast, Constant, Map, Transpose
+from tiledsl.passes.analysis.scalars.fold_constants import fold, fold_cast
 from tiledsl.passes.analysis.sizes import SIZES, is_scalar, size_of
 from tiledsl.passes.analysis.splats import number_of, splat_of
-from tiledsl.passes.tile.fold_constants import fold, fold_cast
 
 MAP_RULES = Rules()
 """For `tile.map` and `tile.cast`."""

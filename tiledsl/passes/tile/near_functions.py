@@ -35,8 +35,8 @@ from tiledsl.ir.builder import Builder
 from tiledsl.ir.core import Block, Module, Op, Value
 from tiledsl.ir.dtypes import f32, is_narrow_float
 from tiledsl.ir.verifier import Form
-from tiledsl.passes.analysis.approximate_numbers import approximate_number
 from tiledsl.passes.analysis.effects import tensors_written
+from tiledsl.passes.analysis.scalars.approximate_numbers import approximate_number
 from tiledsl.passes.analysis.splats import number_of, splat_of
 from tiledsl.passes.manager import PassContext
 from tiledsl.passes.tile.loops.carried_folds import EXTREMA, CarriedFold, carried_folds

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Index, Value
 from tiledsl.ir.types import AxisType, TileType
-from tiledsl.passes.analysis.scalar_limits import is_natural
+from tiledsl.passes.analysis.scalars.scalar_limits import is_natural
 from tiledsl.passes.analysis.splats import number_of
 
 

@@ -32,7 +32,7 @@ from tiledsl.ir.symbolic import Dim, symbols_of
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import BlockSize, TensorType, TileType, scalar
 from tiledsl.ir.verifier import Form, is_tile_function
-from tiledsl.passes.analysis.scalar_limits import most_of
+from tiledsl.passes.analysis.scalars.scalar_limits import most_of
 from tiledsl.passes.graph.analysis.joins import JOINS, Join
 from tiledsl.passes.graph.analysis.outline import is_soft
 from tiledsl.passes.graph.analysis.shapes import sizes_of

@@ -19,8 +19,8 @@ from tiledsl.ir.rewrite import Rewriter, Rules
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.verifier import Form, is_tile_function
+from tiledsl.passes.analysis.scalars.fold_constants import fold_cast
 from tiledsl.passes.manager import PassContext
-from tiledsl.passes.tile.fold_constants import fold_cast
 
 RULES = Rules()
 Shape = tuple[Dim, ...]

@@ -12,7 +12,7 @@ from tiledsl.backend_ref.scalar_functions import apply, cast, constant
 from tiledsl.ir.core import Number
 from tiledsl.ir.dtypes import ALL, BY_NAME, DType, bool_, i4, u4
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
-from tiledsl.passes.tile.fold_constants import fold, fold_cast
+from tiledsl.passes.analysis.scalars.fold_constants import fold, fold_cast
 
 DTYPES = [dtype for dtype in ALL if dtype not in (i4, u4)]
 NUMBERS: tuple[Number, ...] = (0, 1, -1, 7, 3, 200, -0.0, 0.1, 2.5, -3.7, 1e30, math.inf, math.nan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tiledsl.ir.text.parser import parse_module
-from tiledsl.passes.analysis.coordinates import CoordinateAnalysis
+from tiledsl.passes.analysis.scalars.coordinates import CoordinateAnalysis
 
 BEFORE = """
 func @f(%at: tensor<i64, [M]>, %byte: tensor<i8, [M]>, %n: i64, %w: i32, %flag: bool) {
