@@ -160,6 +160,7 @@ EXECUTORS: dict[type[Op], Executor] = {
     tile_ops.Dot: folding.dot,
     tile_ops.Reduce: folding.reduce,
     tile_ops.Scan: folding.scan,
+    tile_ops.Sort: folding.sort,
     tile_ops.Random: _random,
     tile_ops.Print: _print,
     tile_ops.Assert: _assert,

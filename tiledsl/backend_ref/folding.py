@@ -16,7 +16,7 @@ from tiledsl.backend_ref.scalar_functions import FUNCTIONS, Array, cast, constan
 from tiledsl.ir.core import Block
 from tiledsl.ir.fold_identities import fold_identity
 from tiledsl.ir.gpu import gpu_ops
-from tiledsl.ir.tile_ops import PLANES, Cast, Constant, Dot, Map, Reduce, Scan, Size, Yield
+from tiledsl.ir.tile_ops import PLANES, Cast, Constant, Dot, Map, Reduce, Scan, Size, Sort, Yield
 
 FOLDS: dict[str, np.ufunc] = {
     "add": np.add,
@@ -67,6 +67,11 @@ def scan_tiles(execution: Execution, op: Scan | gpu_ops.Scan, sources: Sequence[
         sources = [np.flip(x, op.axis) for x in sources]
     results = _scan_custom(execution, op.combiner, sources, op.axis)
     return tuple(np.flip(x, op.axis) for x in results) if op.reverse else results
+
+
+def sort(execution: Execution, op: Sort) -> tuple[Array, ...]:
+    """Elements along an axis in order."""
+    return (np.sort(execution.array(op.source), axis=op.axis),)
 
 
 def dot(execution: Execution, op: Dot) -> tuple[Array, ...]:

@@ -420,6 +420,21 @@ class Scan(Op):
         return tuple(TileType(t.dtype, t.shape) for t in types)
 
 
+class Sort(Op):
+    """The elements along an axis in order, the smallest first."""
+
+    name = "tile.sort"
+    source = operand()
+    axis = int_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        source = tile_type(self.source)
+        require(0 <= self.axis < len(source.shape), f"axis {self.axis} of rank {len(source.shape)}")
+        whole = source.dtype.is_integer and source.dtype.bits >= 8
+        require(whole, f"sorts integers of whole bytes, not {source.dtype}")
+        return (TileType(source.dtype, source.shape),)
+
+
 def _folded(op: Reduce | Scan) -> list[TileType]:
     types = [tile_type(v) for v in op.sources]
     require(bool(types), "nothing to fold")

@@ -6,6 +6,7 @@ from typing import Any
 
 from tiledsl import tile
 from tiledsl.frontend.trace.trace_serial import record_serial
+from tiledsl.ir.dtypes import DType
 from tiledsl.ops.checks import active
 
 MOST_PLACES = (1 << 31) - 1
@@ -27,14 +28,19 @@ def or_by_digits(x: Any, found: tuple[Any, ...], descending: bool) -> Any:
     count, size = x.shape
     if x.dtype == tile.f64 or not FEW < size < MOST_PLACES:
         return found
-    bits, digit = KEY_BITS.get(x.dtype, x.dtype.bits), DIGITS[int(size >= MANY)]
+    bits, digit = key_bits(x.dtype), DIGITS[int(size >= MANY)]
     rows = min(1 << max(count // MANY_PROGRAMS, 1).bit_length() - 1, MOST_ROWS) if isinstance(count, int) else 1
     kernel = by_wide_digits if bits == 64 else by_digits
     return record_serial(active(), found, kernel(x, descending, digit, bits, rows))
 
 
+def key_bits(dtype: DType) -> int:
+    """How many bits the numbers have that elements are put in order by."""
+    return KEY_BITS.get(dtype, dtype.bits)
+
+
 @tile.func
-def _key(x: Any, descending: Any, bits: Any) -> Any:
+def key_of(x: Any, descending: Any, bits: Any) -> Any:
     """Numbers of so many bits without a sign, in the order of those of `x`: of floats NaN is the largest, and -0 is 0.
 
     If `descending`, in the opposite order, and with ones above these bits.
@@ -86,10 +92,10 @@ def by_digits(
         for m in tile.range(g.start * rows, tile.minimum(g.start * rows + rows, M), block=1):
             low, high = tile.full((), (1 << 32) - 1, tile.u32), tile.zeros((), tile.u32)
             for n in tile.range(N):
-                key = _key(x[m, n], descending, bits)
+                key = key_of(x[m, n], descending, bits)
                 low, high = tile.minimum(low, tile.min(key)), tile.maximum(high, tile.max(key))
             for n in tile.range(N):
-                words[g, 0, n] = (_key(x[m, n], descending, bits) - low).to(tile.u64) << 32 | n.index.to(tile.u64)
+                words[g, 0, n] = (key_of(x[m, n], descending, bits) - low).to(tile.u64) << 32 | n.index.to(tile.u64)
             counts[g, :, :] = tile.zeros((turns, 1 << digit), tile.i32)
             for i in tile.range(N, block=1):
                 for p in range(turns):
@@ -138,10 +144,10 @@ def by_wide_digits(
         for m in tile.range(g.start * rows, tile.minimum(g.start * rows + rows, M), block=1):
             low, high = tile.full((), (1 << 64) - 1, tile.u64), tile.zeros((), tile.u64)
             for n in tile.range(N):
-                key = _key(x[m, n], descending, bits)
+                key = key_of(x[m, n], descending, bits)
                 low, high = tile.minimum(low, tile.min(key)), tile.maximum(high, tile.max(key))
             for n in tile.range(N):
-                keys[g, 0, n], moved[g, 0, n] = _key(x[m, n], descending, bits) - low, n.index.to(tile.i32)
+                keys[g, 0, n], moved[g, 0, n] = key_of(x[m, n], descending, bits) - low, n.index.to(tile.i32)
             side = tile.zeros((), tile.i32)
             for p in tile.range(turns, block=1):
                 shift = (p * digit).to(tile.u64)

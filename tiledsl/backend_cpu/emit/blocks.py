@@ -19,6 +19,7 @@ from tiledsl.backend_cpu.nests.nests import Nest
 from tiledsl.backend_cpu.nests.pending import Pending
 from tiledsl.backend_cpu.nests.scans import ScanTile
 from tiledsl.backend_cpu.nests.sinks import AssertTile, AtomicTile, Keep, KeepForLater, Sink, StoreTile
+from tiledsl.backend_cpu.nests.sorts import sort_rows
 from tiledsl.backend_cpu.nests.transposed_nests import transposed
 from tiledsl.backend_cpu.products.dots import (
     accumulates_in_place,
@@ -120,6 +121,8 @@ class BlockEmitter:
                 self.dot(op)
             case ops.Scan():
                 self.add(ScanTile(op))
+            case ops.Sort():
+                self.sort(op)
             case ops.Reshape() if packed_through(self.context, op):
                 pass  # packed from what it is of
             case ops.Reshape() if not is_lazy(op):
@@ -274,6 +277,17 @@ class BlockEmitter:
         self.add(Keep(op.source, [dense(context, room, op.source)]))
         self.flush()
         context.storage[op.result] = dense(context, room, op.result)
+
+    def sort(self, op: ops.Sort) -> None:
+        """Copies the tile, and puts its rows in order there."""
+        self.flush()
+        context, room = self.context, self.allocate(op.result, dense=True)
+        room = dense(context, room, op.result)
+        self.add(Keep(op.source, [room]))
+        self.flush()
+        with context.scope(), context.writer.nest():
+            sort_rows(context, room, op.result.shape, op.axis)
+        context.storage[op.result] = room
 
     def print(self, op: ops.Print) -> None:
         """Copies the tiles densely, then calls the host."""

@@ -14,7 +14,7 @@ from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.types import Shape, TileType, format_shape
 from tiledsl.runtime.programs.variant_report import TileReport
 
-_SHOWN = (gpu.Load, gpu.Buffer, gpu.Read, gpu.Reduce, gpu.Scan, gpu.Mma, gpu.Convert, gpu.Atomic)
+_SHOWN = (gpu.Load, gpu.Buffer, gpu.Read, gpu.Reduce, gpu.Scan, gpu.Sort, gpu.Mma, gpu.Convert, gpu.Atomic)
 
 
 def tile_reports(module: Module) -> tuple[TileReport, ...]:

@@ -91,7 +91,7 @@ def emit_scan(frame: KernelFrame, op: Scan, body: Callable[[KernelFrame, Block],
     if plan.lanes or plan.warps or len(chunks) > 1:
         _scan_threads(run)
     for result, name, dtype in zip(op.results, names, dtypes):
-        frame.values[result] = _result(frame, result, name, dtype)
+        frame.values[result] = registers_of_scan(frame, result, name, dtype)
 
 
 def _scan_runs(run: _Run) -> None:
@@ -326,8 +326,8 @@ def _passed(run: _Run, r: str, chunk: int, totals: Sequence[str], places: Sequen
     return run.declare("passed", [f"__shfl_sync({FULL}, {total}, {last})" for total in totals])
 
 
-def _result(frame: KernelFrame, result: Value, name: str, dtype: DType) -> Storage:
-    """The running folds in the dtype of the result."""
+def registers_of_scan(frame: KernelFrame, result: Value, name: str, dtype: DType) -> Storage:
+    """What an array has for each slot, in the dtype of the result and as its values are stored."""
     slots = result.layout.slots
     wide = Registers(name, dtype, slots)
     if dtype == result.dtype and wide.per_word == 1:

@@ -12,6 +12,7 @@ from tiledsl.backend_cuda.emit import (
     emit_roles,
     emit_scan,
     emit_shared,
+    emit_sort,
     emit_tma,
     emit_wgmma,
 )
@@ -70,6 +71,7 @@ EMITTERS: dict[type[Op], Emitter] = {
     tile.Assert: emit_effects.emit_assert,
     gpu.Reduce: lambda frame, op: emit_fold.emit_reduce(frame, op, emit_block),
     gpu.Scan: lambda frame, op: emit_scan.emit_scan(frame, op, emit_block),
+    gpu.Sort: emit_sort.emit_sort,
     gpu.Convert: emit_convert.emit_convert,
     gpu.Interleave: emit_convert.emit_interleave,
     tile.For: lambda frame, op: emit_control.emit_for(frame, op, emit_block),

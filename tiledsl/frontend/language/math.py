@@ -300,6 +300,16 @@ def cumsum(x: TileLike, axis: int | None = None, reverse: bool = False) -> Tile:
 
 
 @word
+def sort(x: TileLike, axis: int = -1) -> Tile:
+    """The elements of a tile of integers in order along `axis`, the smallest first.
+
+    Of a block, its own elements are sorted: give the axis a block of a fixed size, or take it whole. Floats, places,
+    and axes that are too long for a tile: `ops.sort`.
+    """
+    kernel_only("sort", "tiledsl.ops.sort")
+
+
+@word
 def scan(x: Any, axis: int, fn: Callable[..., Any], reverse: bool = False) -> Any:
     """The running fold along `axis` with `fn`, inclusive, from the end if `reverse`; otherwise as `tile.reduce`."""
     kernel_only("scan", "itertools.accumulate")

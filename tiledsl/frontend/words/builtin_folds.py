@@ -1,4 +1,4 @@
-"""Reductions, scans and what is made of them."""
+"""Reductions, scans, sorts and what is made of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tiledsl.frontend.words.lowering import Lowering
 from tiledsl.frontend.words.operands import as_tile, coerce, operand_like, shape_of
 from tiledsl.frontend.words.values import FrontValue, Operand, Tile, Tuple
 from tiledsl.ir.core import Block, Value
-from tiledsl.ir.tile_ops import Reduce, Scan, Yield
+from tiledsl.ir.tile_ops import Reduce, Scan, Sort, Yield
 from tiledsl.ir.types import TileType, format_shape, scalar
 from tiledsl.support.errors import fail
 
@@ -68,6 +68,14 @@ def reduce(low: Lowering, arguments: Arguments) -> FrontValue:
     combiner = _combiner(low, arguments, sources)
     op = low.builder.emit(Reduce, sources=sources, axes=(axis,), fn="custom", keepdims=keepdims, combiner=combiner)
     return _results(arguments, op.results)
+
+
+@lowers(language.sort)
+def sort(low: Lowering, arguments: Arguments) -> FrontValue:
+    source = as_tile(low, arguments["x"]).value
+    if not source.dtype.is_integer or source.dtype.bits < 8:
+        low.fail("sort-dtype", dtype=source.dtype)
+    return Tile(low.builder.emit(Sort, source=source, axis=arguments.axis("axis", len(source.shape))).result)
 
 
 @lowers(language.scan)

@@ -170,10 +170,11 @@ def _check_in_role(op: Op) -> None:
     if isinstance(op, gpu_ops.Barrier):
         problem = "waits for all threads of the block, but stands in a role"
         demand(op.scope != "block", problem, "let the role meet by a `gpu.named_barrier`")
-    if isinstance(op, gpu_ops.Scan):
-        crosses = op.buffer is not None or op.sources[0].layout.crosses((op.axis,), WARP)
-        fix = "give each warp whole rows, or scan before the roles"
-        demand(not crosses, "scans across warps, for which all threads of the block meet, but stands in a role", fix)
+    if isinstance(op, (gpu_ops.Scan, gpu_ops.Sort)):
+        source, verb = (op.source, "sort") if isinstance(op, gpu_ops.Sort) else (op.sources[0], "scan")
+        crosses = op.buffer is not None or source.layout.crosses((op.axis,), WARP)
+        fix = f"give each warp whole rows, or {verb} before the roles"
+        demand(not crosses, f"{verb}s across warps, for which all threads of the block meet, but stands in a role", fix)
     for value in op.operands:
         type_ = value.type
         if isinstance(type_, TileType) and type_.shape and type_.level == "register":

@@ -471,6 +471,20 @@ class Scan(Op):
         return tuple(v.type for v in self.sources)
 
 
+class Sort(Op):
+    """The elements along an axis in order, as `tile.sort`; the result has the layout of the source, which is that of a
+    scan, of a power of two of elements for each thread."""
+
+    name = "gpu.sort"
+    effect = "write"  # it holds barriers
+    source = operand()
+    buffer = optional_operand()
+    axis = int_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        return (self.source.type,)
+
+
 class Slice(Op):
     """The part of a tile that begins at `starts` and has the shape of `layout`, taken out of each thread's slots: every
     element, or along each axis one of `steps`.

@@ -19,6 +19,7 @@ from tiledsl.ir.gpu.warpgroup_instructions import WARPGROUP
 from tiledsl.ir.layouts.buffer_layout import SharedLayout
 from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.layouts.shared_layouts import Access, access_turns, vector_elements
+from tiledsl.ir.layouts.sort_plans import plan_sort
 from tiledsl.ir.legality import IllegalError, demand, named
 from tiledsl.ir.types import AxisType, Shape, TensorType, TileType, format_shape
 
@@ -186,9 +187,14 @@ def threads_can_run(op: Op) -> None:
         case gpu_ops.Wait():
             demand(op.groups >= 0, f"leaves {op.groups} groups", "0 waits for all copies")
         case gpu_ops.Reduce():
-            _check_scratch(op, op.axes)
+            _check_scratch(op, op.sources[0], op.axes)
         case gpu_ops.Scan():
-            _check_scratch(op, (op.axis,))
+            _check_scratch(op, op.sources[0], (op.axis,))
+        case gpu_ops.Sort():
+            _check_scratch(op, op.source, (op.axis,))
+            planned = plan_sort(op.source.layout, op.axis, threads_around(op)[0])
+            problem = f"threads have no runs of powers of two along axis {op.axis} of {op.source.layout}"
+            demand(planned is not None, problem, "lay it out by `sort_layout`")
         case _:
             pass
 
@@ -276,8 +282,8 @@ def _check_vector(vector: int, layout: RegisterLayout, dtype: DType, shared: int
     demand(vector == 1 or narrow, f"takes {width} bytes at once", f"take 1, 2, 4, 8 or {VECTOR_BYTES}")
 
 
-def _check_scratch(op: gpu_ops.Reduce | gpu_ops.Scan, axes: tuple[int, ...]) -> None:
-    crosses = op.sources[0].layout.crosses(axes, 32)
+def _check_scratch(op: gpu_ops.Reduce | gpu_ops.Scan | gpu_ops.Sort, source: Value, axes: tuple[int, ...]) -> None:
+    crosses = source.layout.crosses(axes, 32)
     demand(op.buffer is not None or not crosses, "crosses warps without a buffer", "give it one of `scratch_bytes`")
     if op.buffer is not None:
         demand(op.buffer.tile.level == "shared", f"{named(op.buffer)} is no buffer", "give it one in shared memory")

@@ -164,6 +164,8 @@ def _check_gpu(op: Op) -> None:
             for source in op.sources:
                 _require_registers(source)
             same_layouts(op.sources)
+        case gpu_ops.Sort():
+            _require_registers(op.source)
         case gpu_ops.Mma():
             _check_mma(op)
         case _:

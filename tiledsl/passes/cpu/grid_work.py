@@ -229,7 +229,7 @@ class _TaskReader:
             if isinstance(work.op, ops.Map) and work.shape:
                 cost, turned = SCALAR_FUNCTIONS[work.op.fn].cost, bool(_in_registers(work.loops, self.nest))
                 yield Task("vector", work.shape, cost, around, in_registers=turned, times=times)
-            elif isinstance(work.op, (ops.Reduce, ops.Scan)):
+            elif isinstance(work.op, (ops.Reduce, ops.Scan, ops.Sort)):
                 yield Task("vector", work.shape, 2, around, times=times)
 
     def _again(self) -> Iterator[Task]:
@@ -248,6 +248,8 @@ def _kept(nest: LoopNest) -> Iterator[tuple[Value, tuple[NestLoop, ...]]]:
     for work in nest.elementwise:
         if isinstance(work.op, ops.Scan):
             yield from ((value, work.loops) for value in (*work.op.sources, *work.op.results))
+        elif isinstance(work.op, ops.Sort):
+            yield from ((value, work.loops) for value in (work.op.source, work.op.result))
         elif isinstance(work.op, ops.Map) and work.shape and _is_kept(work.op):
             yield work.op.result, work.loops
 

@@ -28,7 +28,7 @@ from tiledsl.passes.gpu.layouts.capacities import Capacities
 from tiledsl.passes.gpu.layouts.infer_layouts import LayoutInference, reshapes_units
 from tiledsl.passes.gpu.layouts.select_wgmma import plan_product
 from tiledsl.passes.gpu.lower.lower_dot import batched, batches_of, in_batches, lower_dot
-from tiledsl.passes.gpu.lower.lower_folds import lower_reduce, lower_scan
+from tiledsl.passes.gpu.lower.lower_folds import lower_reduce, lower_scan, lower_sort
 from tiledsl.passes.gpu.lower.lower_memory import (
     lower_atomic,
     lower_extract,
@@ -313,6 +313,7 @@ LOWERINGS: dict[type[Op], Callable[[Lowering, Any], None]] = {
     ops.Dot: _dot,
     ops.Reduce: lower_reduce,
     ops.Scan: lower_scan,
+    ops.Sort: lower_sort,
     ops.Range: lower_range,
     ops.For: lower_for,
     ops.While: lower_while,

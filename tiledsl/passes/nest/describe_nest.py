@@ -104,6 +104,8 @@ def _work(work: Elementwise) -> str:
             what = op.fn
         case ops.Cast():
             what = f"cast to {op.dtype}"
+        case ops.Sort():
+            what = "sort"
         case ops.Reduce() | ops.Scan():
             what = f"{'fold' if isinstance(op, ops.Reduce) else 'scan'} by {op.fn}"
     source = op.operands[0].dtype if isinstance(op, ops.Cast) else op.results[0].dtype

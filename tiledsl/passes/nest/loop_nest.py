@@ -137,7 +137,7 @@ class NestDot:
 class Elementwise:
     """Work on every element of a tile: a map, a conversion, a fold or a scan, random numbers."""
 
-    op: ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Random
+    op: ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Sort | ops.Random
     loops: tuple[NestLoop, ...]
     is_accurate: bool = False
     """Whether more is made of a map's f32 than floats of 16 bits, so that functions are not approximations."""
@@ -272,7 +272,7 @@ class _Reader:
                     self.accesses.append(self._access(op, loops, conditional))
                 case ops.Dot():
                     self.dots.append(NestDot(op, loops, _source(op.a), _source(op.b)))
-                case ops.Map() | ops.Cast() | ops.Reduce() | ops.Scan() | ops.Random():
+                case ops.Map() | ops.Cast() | ops.Reduce() | ops.Scan() | ops.Sort() | ops.Random():
                     accurate = isinstance(op, ops.Map) and op.result.dtype == f32 and op.result in self.accurate
                     self.elementwise.append(Elementwise(op, loops, accurate))
                 case _:

@@ -134,6 +134,8 @@ def _is_of_rows(op: Op, name: str) -> bool:
             return all(name not in symbols_of(source.shape[axis]) for source in op.sources for axis in op.axes)
         case ops.Scan():
             return all(name not in symbols_of(source.shape[op.axis]) for source in op.sources)
+        case ops.Sort():
+            return name not in symbols_of(op.source.shape[op.axis])
         case ops.Reshape():
             return [dim for dim in op.source.shape if dim != 1] == [dim for dim in op.shape if dim != 1]
         case ops.Size():

@@ -128,6 +128,9 @@ _SIZES = {
     ),
     "axis-range": _shape("there is no axis {axis} in a tile of rank {rank}", "{choices}"),
     "axis-repeated": _shape("{name}: an axis is given twice in `{text}`", "give each axis once"),
+    "sort-dtype": _type(
+        "tile.sort orders integers of whole bytes, not {dtype}", "use ops.sort, which orders numbers of any dtype"
+    ),
     "axis-needed": _shape("{name} needs an axis for a tile of shape {shape}", "write `axis=0`"),
     "shape-entry": _type("`{text}` holds {what}, which is no size", "use ints, sizes and blocks of axes in shapes"),
     "shape-run-time": _type(

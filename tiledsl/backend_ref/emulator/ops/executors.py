@@ -102,6 +102,7 @@ CONCURRENT: dict[type[Op], Concurrent] = {
     gpu_ops.Barrier: shared_buffers.barrier,
     gpu_ops.Reduce: folds.reduce,
     gpu_ops.Scan: folds.scan,
+    gpu_ops.Sort: folds.sort,
     async_ops.NamedBarrier: shared_buffers.named_barrier,
     async_ops.Turn: shared_buffers.turn,
     async_ops.MbarrierWait: mbarriers.wait,

@@ -1,4 +1,4 @@
-"""Reductions and scans: on whole tiles, put together from the registers of all threads."""
+"""Reductions, scans and sorts: on whole tiles, put together from the registers of all threads."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from tiledsl.backend_ref.emulator.ops.shared_buffers import fail_lent, meet_in_t
 from tiledsl.backend_ref.folding import fold_tiles, scan_tiles
 from tiledsl.backend_ref.scalar_functions import Array
 from tiledsl.ir.core import Op, Value
-from tiledsl.ir.gpu.gpu_ops import Reduce, Scan, View
+from tiledsl.ir.gpu.gpu_ops import Reduce, Scan, Sort, View
 from tiledsl.ir.layouts.fold_plans import plan_fold
+
+Meeting = Reduce | Scan | Sort
 
 
 def reduce(agent: Agent, op: Reduce) -> Steps:
@@ -25,12 +27,17 @@ def scan(agent: Agent, op: Scan) -> Steps:
     return (yield from _fold(agent, op))
 
 
-def _fold(agent: Agent, op: Reduce | Scan) -> Steps:
+def sort(agent: Agent, op: Sort) -> Steps:
+    return (yield from _fold(agent, op))
+
+
+def _fold(agent: Agent, op: Meeting) -> Steps:
     """All agents bring their registers. Where there is a buffer they meet at barriers too, as the code does."""
-    for source in op.sources:
-        check_same_layout(op, [source], op.sources[0])
-    registers = [agent.array(source) for source in op.sources]
-    for source, held in zip(op.sources, registers):
+    sources = (op.source,) if isinstance(op, Sort) else op.sources
+    for source in sources:
+        check_same_layout(op, [source], sources[0])
+    registers = [agent.array(source) for source in sources]
+    for source, held in zip(sources, registers):
         if source.shape:
             check_replicas(agent, op, source.layout, held)
     if op.buffer is not None:
@@ -40,9 +47,9 @@ def _fold(agent: Agent, op: Reduce | Scan) -> Steps:
         order = sorted(parts)
         tiles = [
             whole(agent, op, source, np.concatenate([parts[number][i] for number in order]))
-            for i, source in enumerate(op.sources)
+            for i, source in enumerate(sources)
         ]
-        folded = fold_tiles(agent, op, tiles) if isinstance(op, Reduce) else scan_tiles(agent, op, tiles)
+        folded = _made_of(agent, op, tiles)
         found: dict[int, list[Array]] = {number: [] for number in order}
         for value, tile in zip(op.results, folded):
             all_registers = spread(value.layout, tile) if value.shape else tile
@@ -54,7 +61,17 @@ def _fold(agent: Agent, op: Reduce | Scan) -> Steps:
     return (yield from agent.team.meeting.bring(agent, op, registers, make))
 
 
-def _use_scratch(agent: Agent, op: Reduce | Scan, buffer: Value) -> Steps:
+def _made_of(agent: Agent, op: Meeting, tiles: list[Array]) -> tuple[Array, ...]:
+    match op:
+        case Reduce():
+            return fold_tiles(agent, op, tiles)
+        case Scan():
+            return scan_tiles(agent, op, tiles)
+        case Sort():
+            return (np.sort(tiles[0], axis=op.axis),)
+
+
+def _use_scratch(agent: Agent, op: Meeting, buffer: Value) -> Steps:
     """All threads write partial results, meet, and read what others wrote.
 
     Folds across a cluster write in halves of the buffer that take turns: what was read is not written again before all
@@ -93,7 +110,7 @@ def _nobody(run: Array) -> Array:
     return np.full(run.shape, NOBODYS, np.int64)
 
 
-def _mark_read_by_all(agent: Agent, op: Reduce | Scan, run: Array) -> None:
+def _mark_read_by_all(agent: Agent, op: Meeting, run: Array) -> None:
     """Several threads have read it since the barrier."""
     who = agent.accessor(op, _nobody(run))
     for number in (agent.first_thread, agent.first_thread + 1):

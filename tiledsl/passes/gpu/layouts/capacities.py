@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from tiledsl.ir.core import Function
 from tiledsl.ir.symbolic import Dim, evaluate, symbols_of
-from tiledsl.ir.tile_ops import Dot, For, Grid, Load, Range, Reduce, Scan, Store, While
+from tiledsl.ir.tile_ops import Dot, For, Grid, Load, Range, Reduce, Scan, Sort, Store, While
 from tiledsl.passes.analysis.sizes import blocks_in
 from tiledsl.passes.analysis.slid_axes import slid_axes
 from tiledsl.passes.gpu.layouts.access_layouts import SHORT_RUN
@@ -71,6 +71,9 @@ class Capacities:
         for op in function.walk():
             if isinstance(op, Dot):
                 self._round_for(op)
+            elif isinstance(op, Sort):
+                dim = op.source.shape[op.axis]
+                self._multiples[str(dim)] = power_of_two_from(self._plain(dim))
         if not self._flat_lanes:
             threads = min((grid.threads_of_tile * grid.cluster for grid in plan.grids), default=1)
             for op in [function] if isinstance(function, Grid) else function.body.ops:
@@ -91,7 +94,7 @@ class Capacities:
         """Short axes whose sizes are known (13 x 13) have room for a power of two, where threads could not share out
         what a grid moves otherwise: 14 x 14 are 4 parts. Where windows slide, threads have runs, and what they share
         out are these. Not where tiles are folded, each thread some of its own."""
-        if any(isinstance(op, (Dot, Reduce, Scan)) for op in grid.walk()):
+        if any(isinstance(op, (Dot, Reduce, Scan, Sort)) for op in grid.walk()):
             return
         tiles = [(op.result.shape, op.result.dtype) for op in grid.walk() if isinstance(op, Load)]
         tiles += [(op.value.shape, op.value.dtype) for op in grid.walk() if isinstance(op, Store)]

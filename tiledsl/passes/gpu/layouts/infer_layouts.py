@@ -20,6 +20,7 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.layouts.layout import RegisterLayout, spatial
 from tiledsl.ir.layouts.scan_plans import suits_scan
+from tiledsl.ir.layouts.sort_plans import sort_layout
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import AxisType, Shape, TensorType, TileType, Whole
 from tiledsl.passes.analysis.fields import field_of, record_length
@@ -50,7 +51,7 @@ LONG_ROW = 128
 """Elements of a row of which a warp accesses a part at once."""
 SCANNED_RUN = 4
 """Neighbours of a thread, of a row in shared memory: more of them lie in banks that are asked for at once."""
-MEETINGS = (ops.Dot, ops.Reduce, ops.Scan)
+MEETINGS = (ops.Dot, ops.Reduce, ops.Scan, ops.Sort)
 """For which threads meet: how many share a row is chosen for them."""
 COMPUTED, ACCESSED, MULTIPLIED = 1, 2, 3
 """How strong a wish for a layout is: of a value that is only computed, of an access, of a matrix product."""
@@ -331,6 +332,10 @@ class LayoutInference:
                 wish.layout, op.axis, self.threads // self.cluster
             ):
                 return wish
+            case ops.Sort():
+                shape = self.capacities.shape(op.source.shape)
+                layout = sort_layout(shape, op.axis, self.threads // self.cluster, self.cluster, op.source.dtype.bytes)
+                return Wish(COMPUTED, layout)
             case ops.Scan() | ops.Extract():
                 return Wish(COMPUTED, self.default(op.results[0].shape))
             case _:

@@ -1,4 +1,4 @@
-"""Lowers reductions and scans: padding becomes neutral, then threads fold together.
+"""Lowers reductions, scans and sorts: padding becomes neutral, then threads fold together.
 
 %s = tile.reduce([%x]) {axes = [1], fn = add}   =>   %p = gpu.pad(%x, [%N], %zero) {axes = [1]}
                                                      %s = gpu.reduce([%p], %scratch) {axes = [1], fn = add}
@@ -12,12 +12,13 @@ from typing import Any
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import DType, bool_, i64, u8
-from tiledsl.ir.fold_identities import fold_identity
+from tiledsl.ir.fold_identities import fold_identity, most
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.layouts.buffer_layout import SharedLayout
 from tiledsl.ir.layouts.fold_plans import fold_scratch_bytes
 from tiledsl.ir.layouts.layout import Digit, RegisterLayout
 from tiledsl.ir.layouts.scan_plans import plan_scan, suits_scan
+from tiledsl.ir.layouts.sort_plans import plan_sort, sort_layout
 from tiledsl.ir.types import scalar
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.support.powers_of_two import power_of_two_in
@@ -66,6 +67,22 @@ def lower_scan(state: Lowering, op: ops.Scan) -> None:
     )  # fmt: skip
     for old, new in zip(op.results, scanned.results):
         state.define(old, new)
+
+
+def lower_sort(state: Lowering, op: ops.Sort) -> None:
+    """A sort, in the layout of its source where threads have runs of it; else the tile is moved."""
+    own, shape = state.inference.of(op.source), state.capacities.shape(op.source.shape)
+    layout = sort_layout(shape, op.axis, state.grid.threads, state.grid.cluster, op.source.dtype.bytes)
+    if own is not None and plan_sort(own, op.axis, state.grid.threads) is not None:
+        layout = own
+    source = state.padded(
+        state.tile(op.source, layout), op.source.shape, most(op.source.dtype), (op.axis,), op.source.name
+    )
+    plan = plan_sort(layout, op.axis, state.grid.threads)
+    size = 0 if plan is None else plan.scratch_bytes(op.source.dtype, state.grid.threads)
+    scratch = state.buffer((size,), u8, SharedLayout((0,)), "scratch") if size else None
+    found = state.emit(gpu.Sort, name=op.result.name, source=source, buffer=scratch, axis=op.axis)
+    state.define(op.result, found.result)
 
 
 def scan_layout(state: Lowering, shape: Sequence[int], axis: int) -> RegisterLayout:

@@ -450,7 +450,7 @@ def ends_at(stop: Value, size: Dim) -> bool:
 
 def _check_beside(op: Op) -> None:
     """What else the grid does can be done by the threads of a role."""
-    if isinstance(op, (ops.Scan, ops.Atomic, ops.Print)):
+    if isinstance(op, (ops.Scan, ops.Sort, ops.Atomic, ops.Print)):
         raise DeclinedError(f"`{op.name}` wants all threads of a block")
 
 

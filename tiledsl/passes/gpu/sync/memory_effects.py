@@ -130,7 +130,7 @@ def _is_from_afar(op: Op) -> bool:
 
 def scratch_of(op: Op) -> Value | None:
     """The buffer through which a fold passes values between warps: written, then read after a barrier of its own."""
-    return op.buffer if isinstance(op, (gpu_ops.Reduce, gpu_ops.Scan)) else None
+    return op.buffer if isinstance(op, (gpu_ops.Reduce, gpu_ops.Scan, gpu_ops.Sort)) else None
 
 
 def _of_tensor(

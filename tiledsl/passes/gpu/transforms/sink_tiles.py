@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from tiledsl.ir.core import Block, Module, Op, Value
 from tiledsl.ir.gpu.async_ops import Role
-from tiledsl.ir.gpu.gpu_ops import Launch, Reduce, Scan
+from tiledsl.ir.gpu.gpu_ops import Launch, Reduce, Scan, Sort
 from tiledsl.ir.tile_ops import Cast, Map
 from tiledsl.ir.types import TileType
 from tiledsl.ir.verifier import Form
@@ -45,7 +45,7 @@ class SinkTiles:
 
 def _sink(block: Block) -> None:
     places = {op: number for number, op in enumerate(block.ops)}
-    folds = [number for op, number in places.items() if isinstance(op, (Reduce, Scan))]
+    folds = [number for op, number in places.items() if isinstance(op, (Reduce, Scan, Sort))]
     for op in reversed(list(block.ops)):
         if not isinstance(op, (Map, Cast)) or _words(op.result) <= FEW:
             continue

@@ -10,12 +10,14 @@ import math
 from collections.abc import Callable, Sequence
 
 from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.layouts.sort_plans import row_threads
 from tiledsl.ir.symbolic import Dim
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.plans.facts.operation_units import combiner_units
 from tiledsl.passes.gpu.plans.product_plans.warpgroup_cost import CLUSTER_FOLD_CLOCKS, FOLD_CLOCKS
 from tiledsl.passes.nest.count_work import WorkCounts
 from tiledsl.passes.nest.loop_nest import Access, LoopNest
+from tiledsl.support.powers_of_two import power_of_two_from
 
 LANES = 32
 WIDEST = 16
@@ -26,6 +28,13 @@ PLACED_STEP = 12
 """The same where a place goes with the number: three words, and comparisons."""
 SCANNED_STEP = 3
 """A shuffle, the operation, and whether it counts, for each word of 32 bits."""
+WORD = 4
+"""Bytes of a register."""
+COMPARED = (2.0, 5.0)
+"""Instructions for each element and step of a sort within registers, on pipes of half the width: of numbers of one
+register, and of two."""
+EXCHANGED = (6.0, 13.0)
+"""The same where the other element is that of another thread: a shuffle takes four times as long."""
 MEETING = 20
 """A barrier, a number that is written for other warps, and where these lie."""
 AMONG_BLOCKS = 40
@@ -94,6 +103,23 @@ def exchange_instructions(
         else:
             each = _of_fold(work.op, source, max(1, result), threads, max(1, vector))
         total += threads * times * (each + AMONG_BLOCKS * (grid.cluster > 1))
+    return total
+
+
+def sort_instructions(nest: LoopNest, grid: GridPlan, counts: WorkCounts, room: Callable[[Dim], int]) -> float:
+    """Of all threads of a grid, for its sorts."""
+    total = 0.0
+    for work in nest.elementwise:
+        if isinstance(work.op, ops.Sort):
+            shape, wide = [room(dim) for dim in work.shape], work.op.source.dtype.bytes > WORD
+            length = power_of_two_from(shape[work.op.axis])
+            shape[work.op.axis] = length
+            along = row_threads(shape, work.op.axis, grid.threads_of_tile, work.op.source.dtype.bytes)
+            lanes, run = math.log2(along), math.log2(max(1, length // along))
+            compared = run * (run + 1) / 2 + lanes * run
+            each = compared * COMPARED[wide] + lanes * (lanes + 1) / 2 * EXCHANGED[wide]
+            times = counts.computed(work).number / max(1, math.prod(map(counts.number, work.shape)))
+            total += times * each * math.prod(shape) * max(1.0, grid.threads_of_tile / math.prod(shape))
     return total
 
 

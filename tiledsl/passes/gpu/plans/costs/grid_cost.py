@@ -42,7 +42,7 @@ from tiledsl.passes.gpu.plans.costs.element_accesses import (
     straddled,
     touched_lines,
 )
-from tiledsl.passes.gpu.plans.costs.exchanges import clocks_of_turns, exchange_instructions
+from tiledsl.passes.gpu.plans.costs.exchanges import clocks_of_turns, exchange_instructions, sort_instructions
 from tiledsl.passes.gpu.plans.costs.held_tiles import BESIDE, MOST_LIVE_WORDS, HeldTiles, live_words
 from tiledsl.passes.gpu.plans.costs.product_work import ProductWork
 from tiledsl.passes.gpu.plans.costs.resource_times import ResourceTimes
@@ -489,6 +489,7 @@ class GridCost:
                 total += UnitCounts(arithmetic=ops.SPLIT_INSTRUCTIONS * self._elements_split(dot))
         total += UnitCounts(arithmetic=SPILL_INSTRUCTIONS * self._spilled)
         total += UnitCounts(arithmetic=COMBINE_INSTRUCTIONS * self._private_updates)
+        total += UnitCounts(arithmetic=sort_instructions(self.nest, self.grid, self.counts, self._room))
         if not self.grid.roles:  # else one thread loads whole boxes
             total += UnitCounts(arithmetic=sum(map(self._access_instructions, self.nest.accesses)))
             total += UnitCounts(
@@ -509,7 +510,7 @@ class GridCost:
     def _is_elementwise(self) -> bool:
         """Whether threads meet for nothing, so that each has its elements to itself."""
         grid = self.grid
-        meets = any(isinstance(work.op, (ops.Reduce, ops.Scan)) for work in self.nest.elementwise)
+        meets = any(isinstance(work.op, (ops.Reduce, ops.Scan, ops.Sort)) for work in self.nest.elementwise)
         return not (meets or self.nest.dots or self.nest.slid or grid.roles or grid.programs or grid.flat)
 
     @cached_property

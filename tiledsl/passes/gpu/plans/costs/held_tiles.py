@@ -123,7 +123,7 @@ def _wanted_behind_folds(nest: LoopNest) -> list[list[Value]]:
     """The tiles that are wanted behind each fold that is looked at, and were made before."""
     body, every = list(nest.grid.body.ops), [*reversed(list(nest.grid.body.walk()))]
     places = {op: number for number, op in enumerate(body)}
-    folds = [number for op, number in places.items() if isinstance(op, (ops.Reduce, ops.Scan))]
+    folds = [number for op, number in places.items() if isinstance(op, (ops.Reduce, ops.Scan, ops.Sort))]
     found: list[list[Value]] = []
     for fold in folds[:: -(-len(folds) // MOST_FOLDS) or 1]:
         meeting = _meeting(every, _made_of(body[fold]))
@@ -155,7 +155,7 @@ def _meeting(backwards: Iterable[Op], made_of: Set[Op]) -> set[Value]:
     def meets(user: Op) -> bool:
         if user in made_of:
             return True
-        return not isinstance(user, (ops.Reduce, ops.Scan)) and any(value in found for value in user.results)
+        return not isinstance(user, (ops.Reduce, ops.Scan, ops.Sort)) and any(value in found for value in user.results)
 
     for op in backwards:
         found.update(value for value in op.results if any(map(meets, value.users)))

@@ -114,7 +114,7 @@ class SharedWindows:
         shared = [access for access in self.nest.accesses if self.of(access) is not None]
         return max((float(self._layout(access).replicas) for access in shared), default=1.0)
 
-    def share_of(self, work: ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Random) -> float:
+    def share_of(self, work: ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Sort | ops.Random) -> float:
         """What is computed of an op, for all of its elements: what is converted as it is loaded is so once, and a
         product that is added to a sum is part of that instruction."""
         if isinstance(work, ops.Cast):

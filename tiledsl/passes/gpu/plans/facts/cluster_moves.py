@@ -27,6 +27,8 @@ def _moved(op: Op, shared: Dim | None, folds: bool) -> str:
             return "a fold goes along what blocks of a cluster share: each has a part, and all need the result"
         case ops.Scan() if shared is None or op.sources[0].shape[op.axis] == shared:
             return f"a scan goes on {where}"
+        case ops.Sort() if shared is None or op.source.shape[op.axis] == shared:
+            return f"a sort moves elements to places {where}"
         case ops.Reshape() if op.source.shape and op.result.shape and not reshapes_units(op):
             if shared is None or shared in op.source.shape:
                 return f"a reshape moves elements to places {where}"

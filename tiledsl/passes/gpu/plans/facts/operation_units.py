@@ -9,6 +9,8 @@ from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import DType, f32, f64
 from tiledsl.passes.gpu.plans.facts.computed_in_pairs import is_computed_in_pairs
 
+Elementwise = ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Sort | ops.Random
+
 
 @dataclass(frozen=True)
 class UnitCounts:
@@ -94,9 +96,7 @@ def _is_shift(op: ops.Map) -> bool:
     return number > 0 and number & (number - 1) == 0
 
 
-def units_of(
-    op: ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Random, capability: int = 90, *, accurate: bool = False
-) -> UnitCounts:
+def units_of(op: Elementwise, capability: int = 90, *, accurate: bool = False) -> UnitCounts:
     """For each element that the op goes through, on an architecture. `accurate`: of a function in f32, that it is no
     approximation for narrower floats."""
     if accurate and isinstance(op, ops.Map) and op.fn in ACCURATE:
@@ -121,7 +121,7 @@ def _is_shared(divisor: Value) -> bool:
     return not divisor.shape or isinstance(divisor.op, ops.Broadcast)
 
 
-def _units_of_one(op: ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Random, capability: int) -> UnitCounts:
+def _units_of_one(op: Elementwise, capability: int) -> UnitCounts:
     match op:
         case ops.Map():
             counts = SHIFTED if _is_shift(op) else FUNCTIONS.get(op.fn, UnitCounts(1, 0))
@@ -133,6 +133,8 @@ def _units_of_one(op: ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Random, c
             return conversion(op.source.dtype, op.dtype, capability)
         case ops.Random():
             return RANDOM
+        case ops.Sort():
+            return UnitCounts()  # depends on how threads share it: see `costs/exchanges.py`
         case ops.Reduce() if op.fn in ("argmax", "argmin"):
             return PLACED
         case ops.Scan() if op.has_body("combiner"):  # within the run of a thread, and once more for what is before it
