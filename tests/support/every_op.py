@@ -36,6 +36,7 @@ func @tile(%x: tensor<f32, [M, N], unit=1>, %h: tensor<i32, [N]>, %s: f32, %flag
       tile.yield([%pu, %qv])
     }
     %running = tile.scan([%b]) {axis = 1, fn = add, reverse = true} : tile<f32, [m, N]>
+    %ordered = tile.sort(%wide) {axis = 1} : tile<i64, [m, n]>
     %noise = tile.random(%seed, %wide) {fn = uniform} : tile<f32, [m, n]>
     %ones = tile.cast(%places) {dtype = i32} : tile<i32, [N]>
     %before = tile.atomic(%h, [:], %ones) {fn = add, in_bounds = [0]} : tile<i32, [N]>

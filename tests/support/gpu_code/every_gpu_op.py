@@ -62,7 +62,8 @@ func @gpu(%x: tensor<bf16, [M, 16], unit=1>, %y: tensor<bf16, [16, N]>, %r: tens
       %both = tile.map([%p_1, %q_1]) {fn = add} : i64
       tile.yield([%both])
     }
-    %before = gpu.atomic(%r, [%spread], %sums, [%least]) {fn = add, axes = [-1], masked = [0], checked = [0]} : tile<i64, [64], register, replicate(8) * spatial(16) * local(4)>
+    %sorted = gpu.sort(%sums, %scratch) {axis = 0} : tile<i64, [64], register, replicate(8) * spatial(16) * local(4)>
+    %before = gpu.atomic(%r, [%spread], %sorted, [%least]) {fn = add, axes = [-1], masked = [0], checked = [0]} : tile<i64, [64], register, replicate(8) * spatial(16) * local(4)>
     gpu.barrier() {scope = cluster}
   }
   tile.return([%z])

@@ -11,24 +11,28 @@ from tiledsl.backend_cuda.emit.emit_fold import FULL, scratch_pointer
 from tiledsl.backend_cuda.emit.emit_scan import registers_of_scan
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program
+from tiledsl.backend_cuda.functions.casts import cast
 from tiledsl.backend_cuda.functions.index_text import sum_text, table_text
-from tiledsl.backend_cuda.functions.scalars import c_type
+from tiledsl.backend_cuda.functions.scalars import c_type, register_dtype
 from tiledsl.backend_cuda.functions.storage import Slot, element_text
+from tiledsl.ir.dtypes import DType
 from tiledsl.ir.gpu.gpu_ops import Sort
 from tiledsl.ir.layouts.layout import WARP
 from tiledsl.ir.layouts.sort_plans import SortPlan, plan_sort
 
 
 def emit_sort(frame: KernelFrame, op: Sort) -> None:
-    layout, dtype = op.source.layout, op.source.dtype
+    layout, stored_as = op.source.layout, op.source.dtype
+    dtype = register_dtype(stored_as)
     plan = plan_sort(layout, op.axis, frame.threads)
     assert plan is not None, f"a sort along {layout}"
     type_, name = c_type(dtype), frame.names.fresh(of_program(op.result.name or "sorted"))
     frame.line(f"{type_} {name}[{layout.slots}];")
     stored = frame.storage(op.source)
     with frame.unrolled("s", layout.slots) as s:
-        frame.line(f"{name}[{s}] = {element_text(stored, Slot(s), frame.preamble)};")
-    row = _Row(frame, op, plan, type_, name)
+        element = element_text(stored, Slot(s), frame.preamble)
+        frame.line(f"{name}[{s}] = {cast(element, stored_as, dtype, frame.preamble)};")
+    row = _Row(frame, op, plan, dtype, name)
     with frame.unrolled("r", len(plan.rows)) as r:
         row.sort(r)
     frame.values[op.result] = registers_of_scan(frame, op.result, name, dtype)
@@ -37,12 +41,12 @@ def emit_sort(frame: KernelFrame, op: Sort) -> None:
 class _Row:
     """Sorts the rows of a thread, one after the other, in `run`."""
 
-    def __init__(self, frame: KernelFrame, op: Sort, plan: SortPlan, type_: str, name: str) -> None:
-        self.frame, self.plan, self.type, self.name = frame, plan, type_, name
+    def __init__(self, frame: KernelFrame, op: Sort, plan: SortPlan, dtype: DType, name: str) -> None:
+        self.frame, self.plan, self.type, self.name = frame, plan, c_type(dtype), name
         self.count = len(plan.run)
         self.place = ""
         if op.buffer is not None:
-            self.place = scratch_pointer(frame, frame.shared(op.buffer).text(0), "room", op.source.dtype)
+            self.place = scratch_pointer(frame, frame.shared(op.buffer).text(0), "room", dtype)
         self.lane = ""
         if plan.along > 1:
             self.lane = frame.define("int", "position", f"{frame.local_thread} % {plan.along}")

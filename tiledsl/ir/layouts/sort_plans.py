@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tiledsl.ir.dtypes import DType
+from tiledsl.ir.layouts.fold_plans import partial_bytes
 from tiledsl.ir.layouts.layout import WARP, Digit, RegisterLayout
 from tiledsl.ir.layouts.scan_plans import plan_scan
 from tiledsl.support.powers_of_two import power_of_two_in
@@ -31,7 +32,7 @@ class SortPlan:
 
     def scratch_bytes(self, dtype: DType, threads: int) -> int:
         """What a block of so many threads needs to exchange a row between warps; 0 where warps have whole rows."""
-        return len(self.run) * threads * dtype.bytes if self.along > WARP else 0
+        return len(self.run) * threads * partial_bytes(dtype) if self.along > WARP else 0
 
 
 def plan_sort(layout: RegisterLayout, axis: int, threads: int) -> SortPlan | None:
