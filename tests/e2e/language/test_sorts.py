@@ -80,4 +80,3 @@ def test_sorts(name: str, x: Any) -> None:
 def test_sorts_as_gpu_code(name: str, x: Any) -> None:
     kernel, meaning = KERNELS[name]
     np.testing.assert_array_equal(kernel.emulate(x, arch="sm_90"), meaning(x))
-

@@ -29,6 +29,7 @@ from tiledsl.passes.analysis.far_blocks import is_far
 from tiledsl.passes.gpu.layouts.linear_indices import linear_index
 
 _BYTES = 16
+BOOLS_OF_WORD = 4
 """The widest access."""
 _PAIR_BITS = 16
 """Of two neighbouring bytes."""
@@ -475,6 +476,10 @@ def _write(frame: KernelFrame, value: Registers, slot: str, count: int, address:
     if per > 1 and dtype.bits < count * dtype.bits == _PAIR_BITS:
         _call_write(frame, f"store_bits{_PAIR_BITS}", address, raw_bits(value, slot), inside)
         return
+    if dtype == bool_ and count % BOOLS_OF_WORD == 0:
+        words = words_of_bools(frame, value, slot, count)
+        _call_write(frame, f"store_{vector_name('unsigned', count // BOOLS_OF_WORD)}", address, words, inside)
+        return
     if dtype == bool_ or count * dtype.bits < 32:
         for i in range(count):
             word = bits(element_text(value, Slot(plus(slot, i)), frame.preamble), dtype, frame.preamble)
@@ -484,6 +489,18 @@ def _write(frame: KernelFrame, value: Registers, slot: str, count: int, address:
         return
     source = value.pointer(slot)
     _call_write(frame, f"store_{vector_name(value.element_type, count // per)}", address, source, inside)
+
+
+def words_of_bools(frame: KernelFrame, value: Registers, slot: str, count: int) -> str:
+    """Words that have four bools each as bytes."""
+    name = frame.names.fresh(of_program(value.name, "bits"))
+    frame.line(f"unsigned {name}[{count // BOOLS_OF_WORD}];")
+    for word in range(count // BOOLS_OF_WORD):
+        ones = [
+            f"({value.name}[{plus(slot, word * BOOLS_OF_WORD + i)}] ? {1 << 8 * i}u : 0u)" for i in range(BOOLS_OF_WORD)
+        ]
+        frame.line(f"{name}[{word}] = {' | '.join(ones)};")
+    return name
 
 
 def raw_bits(value: Registers, slot: str) -> str:

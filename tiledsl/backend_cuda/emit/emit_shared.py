@@ -7,7 +7,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tiledsl.backend_cuda.emit.element_texts import slot_table
-from tiledsl.backend_cuda.emit.emit_access import Access, first_slot, joined, pieces_of_access, plus, raw_bits, set_bits
+from tiledsl.backend_cuda.emit.emit_access import (
+    BOOLS_OF_WORD,
+    Access,
+    first_slot,
+    joined,
+    pieces_of_access,
+    plus,
+    raw_bits,
+    set_bits,
+    words_of_bools,
+)
 from tiledsl.backend_cuda.emit.emit_elementwise import as_registers
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program
@@ -179,6 +189,9 @@ def _read_plain(frame: KernelFrame, op: gpu.Read) -> None:
 
 def _read_vector(frame: KernelFrame, target: Registers, slot: str, count: int, pointer: str) -> None:
     dtype, per = target.dtype, target.per_word
+    if dtype == bool_ and count % BOOLS_OF_WORD == 0:
+        _read_bools(frame, target, slot, count, pointer)
+        return
     if dtype == bool_ or count * dtype.bits < 32:
         for i in range(count):
             word = f"{frame.use(f'read_shared_bits{dtype.bits}')}({plus(pointer, i * dtype.bytes)})"
@@ -191,6 +204,16 @@ def _read_vector(frame: KernelFrame, target: Registers, slot: str, count: int, p
         words = min(count - offset, 16 // dtype.bytes) // per
         name = frame.use(f"read_shared_{vector_name(target.element_type, words)}")
         frame.line(f"{name}({target.pointer(plus(slot, offset))}, {plus(pointer, offset * dtype.bytes)});")
+
+
+def _read_bools(frame: KernelFrame, target: Registers, slot: str, count: int, pointer: str) -> None:
+    name = frame.names.fresh(of_program(target.name, "bits"))
+    frame.line(f"unsigned {name}[{count // BOOLS_OF_WORD}];")
+    function = frame.use(f"read_shared_{vector_name('unsigned', count // BOOLS_OF_WORD)}")
+    frame.line(f"{function}({name}, {pointer});")
+    for i in range(count):
+        element = f"({name}[{i // BOOLS_OF_WORD}] & {0xFF << i % BOOLS_OF_WORD * 8:#x}u) != 0"
+        frame.line(f"{target.name}[{plus(slot, i)}] = {element};")
 
 
 def emit_write(frame: KernelFrame, op: gpu.Write) -> None:
@@ -241,6 +264,11 @@ def _write_scalar(frame: KernelFrame, op: gpu.Write) -> None:
 
 def _write_vector(frame: KernelFrame, source: Registers, slot: str, count: int, pointer: str) -> None:
     dtype, per = source.dtype, source.per_word
+    if dtype == bool_ and count % BOOLS_OF_WORD == 0:
+        words = words_of_bools(frame, source, slot, count)
+        function = frame.use(f"write_shared_{vector_name('unsigned', count // BOOLS_OF_WORD)}")
+        frame.line(f"{function}({pointer}, {words});")
+        return
     if dtype == bool_ or count * dtype.bits < 32:
         for i in range(count):
             if per > 1:

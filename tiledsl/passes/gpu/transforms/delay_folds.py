@@ -26,7 +26,7 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.builder import Builder
 from tiledsl.ir.core import Block, Module, Op, Value
 from tiledsl.ir.dtypes import u8
-from tiledsl.ir.fold_identities import fold_identity
+from tiledsl.ir.fold_identities import PAIRWISE, fold_identity
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.gpu.async_ops import Wgmma
 from tiledsl.ir.gpu.gpu_rules import launch_around, role_around
@@ -43,7 +43,7 @@ MOST_SLOTS = 64
 """Elements for each thread that a loop may carry in the place of what they are folded to."""
 MOST_HELD = 16
 """The same of a loop that multiplies, where warps share the axis that is folded: no slice of it has a part of each."""
-COMBINES = {"add": "add", "maximum": "max", "minimum": "min"}
+COMBINES = {pair: fold for fold, pair in PAIRWISE.items()}
 """Elementwise functions that go with folds."""
 
 
@@ -122,7 +122,8 @@ def _joined(value: Value, is_before: Callable[[Value], bool]) -> _Joined | None:
         fold, scale = folded.op, kept.op
         if not isinstance(fold, gpu.Reduce) or fold.fn != COMBINES[combine.fn] or fold.parent is not combine.parent:
             continue
-        narrow = fold.sources[0].dtype.bits < 32  # which are rounded after each fold
+        dtype = fold.sources[0].dtype
+        narrow = dtype.is_float and dtype.bits < 32  # which are rounded after each fold
         if narrow or len(fold.results) != 1 or fold.has_body("combiner") or not _once(folded):
             continue
         if is_before(kept):

@@ -46,6 +46,9 @@ def _span(value: Value) -> Generator[Value, Span | None, Span | None]:
             left, right = (yield op.inputs[0]), (yield op.inputs[1])
             found = None if left is None or right is None else _RULES[op.fn](left, right)
             return _within(found, tensor_type(value).dtype)
+        case ops.Map(fn="where") if tensor_type(value).dtype in (i32, i64):
+            left, right = (yield op.inputs[1]), (yield op.inputs[2])
+            return None if left is None or right is None else (min(left[0], right[0]), max(left[1], right[1]))
         case ops.Map(fn="abs" | "neg") if tensor_type(value).dtype in (i32, i64):
             found = yield op.inputs[0]
             found = None if found is None else _mirrored(found) if op.fn == "neg" else _size(found)

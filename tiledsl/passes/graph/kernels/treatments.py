@@ -26,6 +26,8 @@ from tiledsl.passes.graph.analysis.outline import is_repeated, is_soft
 
 ENOUGH = 4096
 """Elements of a program without products: axes go by blocks until it may have as many."""
+PAIRS = 512
+"""Elements that a fold over pairs is worth a loop for."""
 ROWS = 64
 """Rows of a matrix instruction that warps share out: a product with fewer computes with rows that are not there."""
 
@@ -131,7 +133,7 @@ class _Treating:
             streamed, whole = streamed | slides, whole - slides
             if self.contracts:
                 self.within(sorted(whole, key=lambda a: a.name), self.limits.columns, "a fold of a product's row")
-            elif not self.axes.windows and self.row(whole) > self.most(whole):
+            elif not self.axes.windows and (self.row(whole) > self.most(whole) or self.is_of_pairs(whole)):
                 streamed, whole = self.long(whole)
         for op in self.function.body.ops:
             self.check_streams(op, streamed)
@@ -234,6 +236,18 @@ class _Treating:
             first, f"a row of {self.row(folded)} elements at once, and {self.most(folded)} is the most"
         )
 
+    def is_of_pairs(self, folded: set[Axis]) -> bool:
+        """Whether one fold goes over pairs of what two tensors have: every program reads all of one of them, and had
+        better have many of the other at a time."""
+        if len(self.reduces) != 1 or self.row(folded) < PAIRS:
+            return False
+        (fold,) = self.reduces
+        kept = {axis for value in self.outputs for axis in self.axes.kept[value]}
+        others = set(self.axes.kept[fold.results[0]])
+        read = [set(self.axes.kept[parameter]) for parameter in self.function.parameters]
+        apart = all(not (mine & folded and others <= mine) for mine in read)
+        return bool(others) and apart and not folded & kept and self.streams(fold, list(self.axes.reduced[fold]), kept)
+
     def streams(self, op: ops.Reduce | ops.Scan, streams: Sequence[Axis], kept: set[Axis]) -> bool:
         """Whether a fold can go through these axes block by block, in every program for what it alone gives."""
         if isinstance(op, ops.Scan) or op.fn in ("argmax", "argmin"):
@@ -285,7 +299,7 @@ class _Treating:
         if not self.contracts:
             count = 1 if whole or streamed else 2
             read = [self.axes.kept[parameter] for parameter in self.function.parameters]
-            if any(kept and kept[-1] in streamed for kept in read):
+            if any(kept and kept[-1] in streamed and set(grid) <= set(kept) for kept in read):
                 count = 0  # a row for each program, whose elements lie side by side
             ordered = self.blocked_of_maps(grid)
             blocked = ordered[:count]

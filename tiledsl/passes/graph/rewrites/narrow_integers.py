@@ -29,6 +29,7 @@ from tiledsl.passes.manager import PassContext
 OF_LOOKUPS = Rules()
 RULES = Rules()
 COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
+ORDERED = ("lt", "le", "gt", "ge")
 FOLDED = ("add", "max", "min")
 COMPUTED = ("add", "sub", "mul", "neg", "abs", "minimum", "maximum", "floordiv", "mod")
 """Functions of what they are made of in 32 bits as well, where that is known to fit."""
@@ -64,6 +65,33 @@ def compared_in_32_bits(op: ops.Map, rewriter: Rewriter) -> bool:
     inputs = [_narrow(value, rewriter) for value in op.inputs]
     rewriter.replace(op, rewriter.emit(ops.Map, fn=op.fn, inputs=inputs).result)
     return True
+
+
+@RULES.on(ops.Map)
+@OF_LOOKUPS.on(ops.Map)
+def decided_choice(op: ops.Map, rewriter: Rewriter) -> bool:
+    # where(lt(x, 0), x + n, x) => x, where x is known not to be negative: what a lookup counts from the end
+    if op.fn != "where":
+        return False
+    condition, *choices = op.inputs
+    compared = _bare(condition)
+    if not isinstance(compared, ops.Map) or compared.fn not in ORDERED:
+        return False
+    spans = [index_span(value) for value in compared.inputs]
+    if any(span is None for span in spans):
+        return False
+    decided = {_ordered(compared.fn, a, b) for a in spans[0] or () for b in spans[1] or ()}
+    if len(decided) > 1:
+        return False
+    chosen, shape = choices[0 if decided.pop() else 1], tensor_type(op.result).shape
+    if tensor_type(chosen).shape != shape:
+        return False
+    rewriter.replace(op, chosen)
+    return True
+
+
+def _ordered(fn: str, a: int, b: int) -> bool:
+    return {"lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b}[fn]
 
 
 @RULES.on(ops.Reduce)
@@ -115,7 +143,7 @@ def looked_up_in_32_bits(op: ops.Gather, rewriter: Rewriter) -> bool:
                 return False
             made[value] = None
             work += value.op.operands
-    if not any(map(_is_divided, made)):
+    if not any(_is_divided(value) or _is_bounded(value) for value in made):
         return False
     indices = _narrow(op.indices, rewriter)
     rewriter.replace(op, rewriter.emit(ops.Gather, source=op.source, indices=indices, axis=op.axis).result)
@@ -128,6 +156,11 @@ def _is_divided(value: Value) -> bool:
         return False
     span = index_span(value.op.inputs[1])
     return span is not None and span[0] == span[1] > 0 and bool(span[0] & (span[0] - 1))
+
+
+def _is_bounded(value: Value) -> bool:
+    """Whether coordinates are kept within bounds, so that no view has them."""
+    return isinstance(value.op, ops.Map) and value.op.fn in ("minimum", "maximum")
 
 
 def _fits(span: Span | None) -> bool:

@@ -15,7 +15,7 @@ from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.tile_ops import For
 from tiledsl.passes.gpu.transforms.delay_folds import MOST_SLOTS
 
-FIRST = {"add": 0, "maximum": -1000, "minimum": 1000}
+FIRST = {"add": 0, "maximum": -1000, "minimum": 1000, "or": 0, "and": -1}
 LOOP = """func @fold(%x: tensor<{dtype}, [M, N], unit=1>) {{
   %y = tile.empty() {{shape = [N], dtype = {dtype}}}
   %N = tile.size() {{value = N}}
@@ -85,6 +85,14 @@ def test_tiles_are_carried_and_folded_once(combine: str, dtype: str) -> None:
     (loop,) = [op for op in module.walk() if isinstance(op, For)]
     assert loop.results[0].shape == (16, 32)
     same_as_before(text, module, dtype)
+
+
+@pytest.mark.parametrize("combine", ["or", "and"])
+def test_bits_are_carried_too(combine: str) -> None:
+    text = fold(combine, "i16", combine)
+    module = lowered(text)
+    assert folds_after_the_loop(module)
+    same_as_before(text, module, "i16")
 
 
 def test_the_order_of_operands_is_nothing_to_it() -> None:

@@ -178,11 +178,25 @@ class GridCost:
         elif self.nest.live:
             found = min(found, int(machine.registers / (threads * (BESIDE + self._live_words))))
         else:
-            found = min(found, self._held.blocks(machine))
+            found = min(found, self._whole_blocks)
         if self._ahead is not None:
             taken = grid.stages * self._ahead.turn_bytes + machine.block_bytes
             found = min(found, machine.shared_bytes_per_multiprocessor // taken)
         return max(1, found)
+
+    @cached_property
+    def _whole_blocks(self) -> int:
+        """Blocks that a multiprocessor has registers for, of those that load all they need first, and hold it."""
+        held = self._held.blocks(self.machine)
+        if not self._is_elementwise or self.nest.loops:
+            return held
+        loads = [access for access in self.nest.accesses if access.is_read and access.shape]
+        each = self._largest / (self.grid.threads_of_tile * self.grid.cluster)
+        words = sum(
+            min(each, math.prod(map(self._room, access.shape))) * access.tensor.dtype.bytes / WORD_BYTES
+            for access in loads
+        )
+        return max(1, min(held, int(self.machine.registers / (self.grid.threads_of_tile * (BESIDE + words)))))
 
     @cached_property
     def _live_words(self) -> float:
@@ -223,7 +237,7 @@ class GridCost:
     @property
     def _alone(self) -> float:
         """The share of loading or computing that no other program hides: of one program that holds rows all of it."""
-        blocks = self._held.blocks(self.machine)
+        blocks = self._whole_blocks
         return 1 / blocks if blocks <= FEW_BLOCKS and not self._folds_across else 0.0
 
     @cached_property
