@@ -237,7 +237,7 @@ class GridCost:
     @property
     def _alone(self) -> float:
         """The share of loading or computing that no other program hides: of one program that holds rows all of it."""
-        blocks = self._whole_blocks
+        blocks = self._held.blocks(self.machine)
         return 1 / blocks if blocks <= FEW_BLOCKS and not self._folds_across else 0.0
 
     @cached_property
