@@ -192,8 +192,7 @@ def _is_operand_of_whole_rows(value: Value, turned: ops.Transpose, members: Coll
     if turned.permutation[-1] == last:
         return False
     folded = any(
-        isinstance(op, ops.Reduce) and op.axes == (last,) and sizes_of(op.source) == sizes_of(value)
-        for op in members
+        isinstance(op, ops.Reduce) and op.axes == (last,) and sizes_of(op.source) == sizes_of(value) for op in members
     )
     if not folded or any(isinstance(op, ops.Contract) for op in members):
         return False
