@@ -1,6 +1,7 @@
 """Products of windows as products of matrices: windows are copied side by side where that pays. That is on CPUs where a
 row of a window is short (others are read in place, `windows_in_place.py`), and on GPUs for products without tensor
-cores; those with them read windows where they are.
+cores; those with them read windows where they are, but for
+sums over all positions.
 
     %y = contract(window(%x), %w)  "n c p q r s, k c r s -> n k p q"
  =>
@@ -113,7 +114,8 @@ def sums_positions(op: ops.Contract, number: int) -> bool:
     mine, places = operands[number], len(windows.axes)
     slid = [mine[axis] for axis in windows.axes]
     within = [name for name, size in zip(mine[-places:], windows.sizes) if size != 1]
-    return not set(slid) & set(result) and bool(within) and set(within) <= set(result)
+    seen = bool(within) or max(windows.strides, default=1) > 1
+    return seen and not set(slid) & set(result) and set(within) <= set(result)
 
 
 def parts_of(op: ops.Contract, number: int, most_bytes: int, machine: GpuMachine | None) -> int:
@@ -184,6 +186,13 @@ def order_of(op: ops.Contract, number: int) -> list[str]:
     return [*first, *summed, *(name for name in result if name in mine and name not in first)]
 
 
+def _places(op: ops.Contract, number: int) -> int:
+    """How many axes are places within windows: the last ones."""
+    windows = (op.a, op.b)[number].op
+    assert isinstance(windows, ops.Window)
+    return len(windows.axes)
+
+
 def _as_they_lie(op: ops.Contract, number: int) -> list[str]:
     """The axes of windows whose positions are summed: positions, and what the result has of an image, each group in the
     order of memory, the one in which elements lie side by side last."""
@@ -195,7 +204,8 @@ def _as_they_lie(op: ops.Contract, number: int) -> list[str]:
     if view is not None:
         strides = dict(zip(mine, view.place.strides))
         rest.sort(key=lambda name: -strides[name])
-        if min((*summed, *rest[: len(rest)]), key=lambda name: strides[name]) in summed:
+        slid = len(mine) - _places(op, number)
+        if min((name for name in mine[:slid] if name not in shared), key=lambda name: strides[name]) in summed:
             return [*shared, *rest, *summed]
     return [*shared, *summed, *rest]
 
