@@ -55,6 +55,7 @@ from tiledsl.passes.graph.rewrites.windows.lay_images import LayImages
 from tiledsl.passes.graph.rewrites.windows.slide_windows import SlideWindows
 from tiledsl.passes.graph.rewrites.windows.split_columns import SplitColumns
 from tiledsl.passes.graph.rewrites.windows.split_windows import SplitWindows
+from tiledsl.passes.graph.rewrites.windows.sum_positions import SumPositions
 from tiledsl.passes.graph.rewrites.windows.widen_columns import WidenColumns
 from tiledsl.passes.graph.rewrites.windows.widen_groups import WidenGroups
 from tiledsl.passes.manager import Pass
@@ -117,6 +118,7 @@ _KINDS: tuple[type[Pass], ...] = (
     SplitFloats,
     SplitColumns,
     SplitWindows,
+    SumPositions,
     JoinPatches,
     JoinResidues,
     WidenColumns,

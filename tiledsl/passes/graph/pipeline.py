@@ -43,6 +43,7 @@ from tiledsl.passes.graph.rewrites.windows.lay_images import LayImages
 from tiledsl.passes.graph.rewrites.windows.slide_windows import SlideWindows
 from tiledsl.passes.graph.rewrites.windows.split_columns import SplitColumns
 from tiledsl.passes.graph.rewrites.windows.split_windows import SplitWindows
+from tiledsl.passes.graph.rewrites.windows.sum_positions import SumPositions
 from tiledsl.passes.graph.rewrites.windows.widen_columns import WidenColumns
 from tiledsl.passes.graph.rewrites.windows.widen_groups import WidenGroups
 from tiledsl.passes.manager import Pass, PassContext, PassManager
@@ -71,6 +72,7 @@ def before_groups(arch: str, *, fuse: bool = True, of_step: bool = False) -> lis
         *([SplitGates(arch=arch)] if fuse and of_step else []),
         *([JoinPatches(arch=arch)] if fuse else []),
         *([WidenGroups(arch=arch), JoinResidues(arch=arch), WidenColumns(arch=arch)] if fuse else []),
+        *([SumPositions(arch=arch)] if fuse else []),
         *([SplitWindows(arch=arch), CopyWindows(arch=arch), LayImages(arch=arch)] if fuse else []),
         *([SlideWindows(arch=arch), ShiftSlices(arch=arch), SplitFloats(arch=arch)] if fuse else []),
         *([LayProducts(arch=arch)] if fuse else []),

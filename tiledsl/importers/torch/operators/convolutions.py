@@ -91,9 +91,9 @@ def _of_weight(image: Any, result: Any, weight: Any, steps: Any, widths: Any, sp
     """The sum over all positions of what the window holds times what comes of it: [K, C / groups, R, S]."""
     rank = weight.ndim - 2
     sizes = weight.shape[2:]
-    image = tile.pad(image, ((0, 0), (0, 0), *((width, width) for width in widths)))
     parts = [v.reshape((v.shape[0], groups, v.shape[1] // groups, *v.shape[2:])) for v in (image, result)]
-    windows = tile.window(parts[0], sizes, tuple(range(3, 3 + rank)), steps, spread)
+    padded = tile.pad(parts[0], (*((0, 0),) * 3, *((width, width) for width in widths)))
+    windows = tile.window(padded, sizes, tuple(range(3, 3 + rank)), steps, spread)
     counts = parts[1].shape[3:]
     windows = windows[(slice(None),) * 3 + tuple(slice(0, n) for n in counts)]
     at, within = " ".join("pqo"[:rank]), " ".join("rst"[:rank])

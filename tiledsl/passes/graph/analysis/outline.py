@@ -163,7 +163,9 @@ def _as_read(value: Value, members: Collection[Op]) -> Value:
     apart = [user for user in value.users if user not in members]
     outside = [u for u in apart if not (is_soft(u) or is_widened(u)) or _read_outside(u.result, members)]
     if len(outside) == 1 and isinstance(outside[0], ops.Transpose):
-        return value if _ends_with_batches(value.op, outside[0]) else outside[0].result
+        turned = outside[0]
+        stays = _ends_with_batches(value.op, turned) or _is_operand_of_whole_rows(value, turned, members)
+        return value if stays else turned.result
     # calls want it in memory in an order; elementwise ops read any
     wanted = [
         u for u in outside if isinstance(u, ops.Transpose) and all(isinstance(r, ops.Call) for r in u.result.users)
@@ -181,6 +183,31 @@ def _ends_with_batches(op: Op | None, turned: ops.Transpose) -> bool:
     a, b, out = op.axis_names()
     last = out[turned.permutation[-1]]
     return last in a and last in b and turned.permutation[-1] != len(out) - 1
+
+
+def _is_operand_of_whole_rows(value: Value, turned: ops.Transpose, members: Collection[Op]) -> bool:
+    """Whether rows that are folded, and so lie along threads, would be stored across them, for products alone. These
+    read operands of two bytes in either order, others best with what is summed last."""
+    last = len(turned.permutation) - 1
+    if turned.permutation[-1] == last:
+        return False
+    folded = any(
+        isinstance(op, ops.Reduce) and op.axes == (last,) and sizes_of(op.source) == sizes_of(value) for op in members
+    )
+    if not folded or any(isinstance(op, ops.Contract) for op in members):
+        return False
+    return all(
+        isinstance(user, ops.Contract) and (user.a is turned.result) != (user.b is turned.result)
+        and (tensor_type(value).dtype.bits == 16 or _is_summed(user, turned, last))
+        for user in turned.result.users
+    )  # fmt: skip
+
+
+def _is_summed(op: ops.Contract, turned: ops.Transpose, axis: int) -> bool:
+    """Whether a product sums over an axis of what was turned."""
+    a, b, result = op.axis_names()
+    names = a if op.a is turned.result else b
+    return names[turned.permutation.index(axis)] not in result
 
 
 def _base(value: Value) -> Value:

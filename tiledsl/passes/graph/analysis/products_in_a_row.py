@@ -33,7 +33,7 @@ def stay_matrices(first: ops.Contract, second: ops.Contract) -> bool:
         summed = {axis for name, axis in pairs if name not in result and axis is not None}
         several = {axis for name, axis in pairs if name in result and name in others}
         sides = (rows & set(made)) - several, (columns & set(made)) - several
-        if not summed <= rows | columns or not all(sides):
+        if not (summed <= rows or summed <= columns) or not all(sides):
             return False
     return True
 

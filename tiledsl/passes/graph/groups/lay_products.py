@@ -31,7 +31,7 @@ from tiledsl.ir.verifier import Form
 from tiledsl.passes.gpu_machine import GpuMachine, gpu_machine
 from tiledsl.passes.graph.analysis.limits import Limits, limits_of
 from tiledsl.passes.graph.analysis.shapes import axis_sizes, bytes_of, sizes_of
-from tiledsl.passes.graph.analysis.views import view_of_value
+from tiledsl.passes.graph.analysis.views import is_stored_so, view_of_value
 from tiledsl.passes.graph.groups.group import LEAST_SIDE
 from tiledsl.passes.graph.groups.price import Prices
 from tiledsl.passes.graph.groups.turned_copies import turned_copy
@@ -105,10 +105,15 @@ class ProductAxes(NamedTuple):
         turned = self.result not in plain and len(self.rows) + len(self.columns) > 2
         return (
             turned
+            or self.are_summed_otherwise()
             or self.result[-1:] == self.batch[-1:]
             or self.is_scattered(op.a, self.a)
             or self.is_scattered(op.b, self.b)
         )
+
+    def are_summed_otherwise(self) -> bool:
+        """Whether what is summed lies in one order in the left operand, and in another one in the right."""
+        return [name for name in self.b if name in self.summed] != list(self.summed)
 
     def is_scattered(self, value: Value, names: tuple[str, ...]) -> bool:
         """Whether an operand's elements side by side are of several matrices, or strides cannot tell its rows, or what
@@ -234,6 +239,9 @@ class Laying:
         """A value with its axes in another order, row by row in memory: once for all products that read it."""
         if tuple(own) == tuple(wanted):
             return value
+        while isinstance(value.op, ops.Transpose) and is_stored_so(value.op):  # not in memory yet
+            own = tuple(name for _, name in sorted(zip(value.op.permutation, own)))
+            value = value.op.source
         order = tuple(list(own).index(name) for name in wanted)
         view = view_of_value(value)
         key = value if view is None else view, order
@@ -322,6 +330,8 @@ def ways(op: ops.Contract, names: ProductAxes) -> Iterator[Laid]:
     each as one, or with the other operand's axes in the place of those that are summed."""
     scattered = [names.is_scattered(value, mine) for value, mine in ((op.a, names.a), (op.b, names.b))]
     operands = [(names.a, names.b)]
+    if not any(scattered) and names.are_summed_otherwise():
+        scattered = [bytes_of(op.a) < bytes_of(op.b), bytes_of(op.a) >= bytes_of(op.b)]  # the smaller one is copied
     if any(scattered):
         like = names.a if scattered[1] and not scattered[0] else names.b if not scattered[1] else names.summed
         pairs = zip(scattered, (names.a, names.b))

@@ -19,8 +19,9 @@ from tiledsl.ir.core import Module, Value
 from tiledsl.ir.rewrite import Rewriter
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.graph.analysis.outline import computed_of
-from tiledsl.passes.graph.analysis.shapes import axis_sizes, volume
-from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
+from tiledsl.passes.graph.analysis.shapes import axis_sizes, sizes_of, volume
+from tiledsl.passes.graph.analysis.views import view_of_value
+from tiledsl.passes.graph.rewrites.canonicalise_graph import factors_of, tidy
 from tiledsl.passes.manager import PassContext
 
 SMALL = 8
@@ -43,7 +44,7 @@ class SmallProducts:
         small = [op for op in products if _is_small(op)] if self.arch.startswith("sm_") else []
         for op in small:
             context.remark(self.name, op.location, "matrices smaller than a block: multiplied by elements")
-            _write(op)
+            _write(_apart(op))
         if small:
             tidy(module.entry)
         return module
@@ -61,6 +62,58 @@ def _is_small(op: ops.Contract) -> bool:
     rows = math.prod(sizes[name] for name in a if name in out and name not in b)
     columns = math.prod(sizes[name] for name in b if name in out and name not in a)
     return 0 < summed <= SMALL and min(rows, columns) <= SMALL
+
+
+def _apart(op: ops.Contract) -> ops.Contract:
+    """The product with rows along each axis that they were merged of, where they are computed, or strides cannot tell
+    them as one: what is computed in another order is multiplied as it is.
+
+    contract(reshape(%x: [b, n, h]) to [b n, h], %w: [h, g])   =>   reshape(contract(%x, %w) to [b, n, g])
+    """
+    a, b, out = op.axis_names()
+    operands, names = [op.a, op.b], [list(a), list(b)]
+    factors: dict[str, list[int]] = {}
+    rewriter = Rewriter(op)
+    for number, (mine, others) in enumerate(((a, b), (b, a))):
+        value = operands[number]
+        if not isinstance(value.op, ops.Reshape) or _is_in_memory(value):
+            continue
+        found = factors_of(sizes_of(value.op.source), sizes_of(value))
+        if found is None:
+            continue
+        found = [sizes or [1] for sizes in found]
+        shape = [size for sizes in found for size in sizes]
+        if [size for size in shape if size != 1] != [size for size in sizes_of(value.op.source) if size != 1]:
+            continue
+        if any(len(sizes) > 1 and (name in others or name not in out) for name, sizes in zip(mine, found)):
+            continue
+        factors.update({name: sizes for name, sizes in zip(mine, found) if len(sizes) > 1})
+        operands[number] = rewriter.emit(ops.Reshape, source=value.op.source, shape=tuple(shape)).result
+        names[number] = [part for name, sizes in zip(mine, found) for part in _parts(name, len(sizes))]
+    if not factors:
+        return op
+    made = [part for name in out for part in _parts(name, len(factors.get(name, [0])))]
+    axes = f"{' '.join(names[0])}, {' '.join(names[1])} -> {' '.join(made)}"
+    product = rewriter.emit(ops.Contract, a=operands[0], b=operands[1], axes=axes, dtype=op.dtype,
+                            precision=op.precision)  # fmt: skip
+    last, value = op.result, product.result
+    (*_, user) = users if (users := list(op.result.users)) else [None]
+    if isinstance(user, ops.Cast) and len(users) == 1:  # rounded before rows are merged again
+        last, value = user.result, Rewriter(user).emit(ops.Cast, source=value, dtype=user.dtype).result
+    assert last.op is not None
+    behind = Rewriter(last.op)
+    behind.replace(last.op, behind.emit(ops.Reshape, source=value, shape=sizes_of(last)).result)
+    return product
+
+
+def _is_in_memory(value: Value) -> bool:
+    """Whether a value is a view of what is there before any group."""
+    view = view_of_value(value)
+    return view is not None and (view.buffer.op is None or isinstance(view.buffer.op, (ops.Call, ops.Loop)))
+
+
+def _parts(name: str, count: int) -> list[str]:
+    return [name] if count == 1 else [f"{name}_{part}" for part in range(count)]
 
 
 def _write(op: ops.Contract) -> None:

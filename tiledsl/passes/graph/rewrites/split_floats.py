@@ -185,8 +185,9 @@ def _products_before(op: ops.Contract) -> set[ops.Contract]:
         before = pending.pop().op
         if isinstance(before, ops.Contract):
             found.add(before)
+        if before is None or isinstance(before, (ops.Contract, ops.Call)):  # what a call gives is in memory
             continue
-        for value in before.operands if before is not None else ():
+        for value in before.operands:
             if value not in seen:
                 seen.add(value)
                 pending.append(value)
@@ -200,6 +201,7 @@ def _products_behind(op: ops.Contract) -> set[ops.Contract]:
         for user in pending.pop().users:
             if isinstance(user, ops.Contract):
                 found.add(user)
+            if isinstance(user, (ops.Contract, ops.Call)):
                 continue
             for value in user.results:
                 if value not in seen:

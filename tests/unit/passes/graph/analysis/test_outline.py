@@ -42,3 +42,14 @@ def test_a_widened_result_is_stored() -> None:
     wide, turned = tiledsl.fuse(graph).build("cpu")(x)
     assert_close(wide, x.astype(np.float32))
     assert_close(turned, np.transpose(x).astype(np.float32) + 1)
+
+
+def test_whole_rows_are_stored_as_they_lie_for_products() -> None:
+    """Those read operands of two bytes in either order; threads have a row each."""
+
+    def linear(x: Any, v: Any) -> Any:
+        return x @ normalised(v).T
+
+    fused = tiledsl.fuse(tiledsl.trace(linear, tile.spec((3000, 1536), tile.f16), tile.spec((1280, 1536), tile.f16)))
+    found = re.findall(r"graph.call.*tensor<f16, \[(\d+), (\d+)\]>", fused.ir("sm_90"))
+    assert found == [("1280", "1536"), ("3000", "1280")]

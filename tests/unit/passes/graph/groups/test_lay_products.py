@@ -96,6 +96,7 @@ def test_kernels_are_right(name: str, arch: str) -> None:
 LARGE: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], bool]] = {
     "matrices inside of rows": ("i k c, j k c -> i j c", (384, 384, 128), (384, 384, 128), True),
     "rows and columns in turns": ("s i c, s j e -> i j c e", (512, 128, 32), (512, 128, 32), True),
+    "sums in two orders": ("m k l, l k n -> m n", (65536, 24, 20), (20, 24, 256), True),
     "matrices": ("m k, k n -> m n", (4096, 4096), (4096, 4096), False),
     "rows of several sentences": ("b s k, k n -> b s n", (8, 512, 1024), (1024, 1024), False),
     "heads": ("b s h d, b t h d -> b h s t", (4, 512, 16, 64), (4, 512, 16, 64), False),
@@ -163,6 +164,7 @@ PAIRS: dict[str, tuple[str, str, bool]] = {
     "attention": ("h i d, h j d -> h i j", "h i j, h j e -> h i e", True),
     "layers": ("m k, k n -> m n", "m n, n o -> m o", True),
     "columns become matrices": ("i k d, d c -> i k c", "i k c, j k c -> i j c", False),
+    "both sides are summed": ("i k, j k -> i j", "i j, i j c -> c", False),
     "matrices are summed": ("i k c, j k c -> i j c", "i j c, c o -> i j o", False),
 }
 

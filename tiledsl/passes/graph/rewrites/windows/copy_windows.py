@@ -1,6 +1,7 @@
 """Products of windows as products of matrices: windows are copied side by side where that pays. That is on CPUs where a
 row of a window is short (others are read in place, `windows_in_place.py`), and on GPUs for products without tensor
-cores; those with them read windows where they are.
+cores; those with them read windows where they are, but for
+sums over all positions.
 
     %y = contract(window(%x), %w)  "n c p q r s, k c r s -> n k p q"
  =>
@@ -75,9 +76,11 @@ class CopyWindows:
         copies: Copies = {}
         in_place = InPlace(taken, made)
         for op in list(module.entry.body.ops):
-            if not isinstance(op, ops.Contract) or (on_gpu and has_tensor_cores(op)):
+            if not isinstance(op, ops.Contract):
                 continue
             number = next((n for n, v in enumerate((op.a, op.b)) if isinstance(v.op, ops.Window)), None)
+            if on_gpu and has_tensor_cores(op) and (number is None or not sums_positions(op, number)):
+                continue
             if number is not None and not on_gpu and _has_columns(op, number) and in_place.rewrite(op, number):
                 context.remark(self.name, op.location, "windows are read in place, a row of each at a time")
                 continue
@@ -101,6 +104,18 @@ def has_tensor_cores(op: ops.Contract) -> bool:
     """Whether a GPU multiplies these by matrix instructions."""
     dtype = tensor_type(op.a).dtype
     return dtype.bits <= 16 or dtype.bits == 64 or op.precision != "ieee"
+
+
+def sums_positions(op: ops.Contract, number: int) -> bool:
+    """Whether a product sums over all that its windows, operand `number`, slide over, and has the places within them in
+    its result: the gradient of weights. No tile has rows of it that lie behind each other in an image."""
+    windows, (*operands, result) = (op.a, op.b)[number].op, op.axis_names()
+    assert isinstance(windows, ops.Window)
+    mine, places = operands[number], len(windows.axes)
+    slid = [mine[axis] for axis in windows.axes]
+    within = [name for name, size in zip(mine[-places:], windows.sizes) if size != 1]
+    seen = bool(within) or max(windows.strides, default=1) > 1
+    return seen and not set(slid) & set(result) and set(within) <= set(result)
 
 
 def parts_of(op: ops.Contract, number: int, most_bytes: int, machine: GpuMachine | None) -> int:
@@ -171,12 +186,38 @@ def order_of(op: ops.Contract, number: int) -> list[str]:
     return [*first, *summed, *(name for name in result if name in mine and name not in first)]
 
 
+def _places(op: ops.Contract, number: int) -> int:
+    """How many axes are places within windows: the last ones."""
+    windows = (op.a, op.b)[number].op
+    assert isinstance(windows, ops.Window)
+    return len(windows.axes)
+
+
+def _as_they_lie(op: ops.Contract, number: int) -> list[str]:
+    """The axes of windows whose positions are summed: positions, and what the result has of an image, each group in the
+    order of memory, the one in which elements lie side by side last."""
+    operands, result = op.axis_names()[:2], op.axis_names()[2]
+    mine, other, view = operands[number], operands[1 - number], view_of_value((op.a, op.b)[number])
+    shared = [name for name in result if name in mine and name in other]
+    summed = [name for name in other if name in mine and name not in result]
+    rest = [name for name in mine if name not in shared and name not in summed]
+    if view is not None:
+        strides = dict(zip(mine, view.place.strides))
+        rest.sort(key=lambda name: -strides[name])
+        slid = len(mine) - _places(op, number)
+        if min((name for name in mine[:slid] if name not in shared), key=lambda name: strides[name]) in summed:
+            return [*shared, *rest, *summed]
+    return [*shared, *summed, *rest]
+
+
 def _copied(
     op: ops.Contract, number: int, parts: int, taken: set[str], most_blocked: int, copies: Copies
 ) -> list[Function]:
     """Lets the product read copies of so many parts; gives the functions that copy."""
     names = list(op.axis_names())
     windows, order = (op.a, op.b)[number], order_of(op, number)
+    if sums_positions(op, number):
+        order = _as_they_lie(op, number)
     permutation = tuple(names[number].index(name) for name in order)
     names[number] = order
     text = f"{' '.join(names[0])}, {' '.join(names[1])} -> {' '.join(names[2])}"
