@@ -214,17 +214,16 @@ def _steps(length: int, sign: float) -> tuple[tuple[Any, ...], ...]:
 @tile.func
 def _turn(re: Any, im: Any, c: Any, s: Any) -> Any:
     """A complex number times another one, which is known."""
-    turned = re * c - im * s, re * s + im * c
-    if s == 0.0:
-        if c == 1.0:
-            turned = re, im
-        else:
-            turned = -re, -im
-    elif c == 0.0:
-        if s == 1.0:
-            turned = -im, re
-        else:
-            turned = im, -re
+    if c == 1.0:
+        turned = re, im
+    elif c == -1.0:
+        turned = -re, -im
+    elif s == 1.0:
+        turned = -im, re
+    elif s == -1.0:
+        turned = im, -re
+    else:
+        turned = re * c - im * s, re * s + im * c
     return turned
 
 
