@@ -24,6 +24,7 @@ func @tile(%x: tensor<f32, [M, N], unit=1>, %h: tensor<i32, [N]>, %s: f32, %flag
     %column = tile.reshape(%i) {shape = [m, 1]} : tile<i64, [m, 1]>
     %wide = tile.broadcast(%column) {shape = [m, n]} : tile<i64, [m, n]>
     %turned = tile.transpose(%t) {permutation = [1, 0]} : tile<f32, [n, m]>
+    %sides = tile.stack([%t, %negative]) {axis = 1} : tile<f32, [m, 2, n]>
     %part = tile.extract(%b, [:, 0:min(2, N)]) : tile<f32, [m, min(2, N)]>
     %places = tile.arange() {extent = N} : tile<i64, [N]>
     %dot = tile.dot(%turned, %b) {dtype = f32, precision = tf32} : tile<f32, [n, N]>
