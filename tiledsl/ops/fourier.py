@@ -10,6 +10,8 @@ factors, with a multiplication between their transforms: 4096 = 64 * 64 costs 12
 element.
 """
 
+# ruff: noqa: RUF005 - in tile form tuples grow by `+`
+
 from __future__ import annotations
 
 import math
@@ -18,9 +20,8 @@ from typing import Any
 import numpy as np
 
 from tiledsl import tile
-from tiledsl.ops.checks import active
 from tiledsl.frontend.trace.trace_serial import record_serial
-from tiledsl.ops.checks import as_tensor, axis_of, float_dtype, refuse_option, refuse_shapes, widened
+from tiledsl.ops.checks import active, as_tensor, axis_of, float_dtype, refuse_option, refuse_shapes, widened
 
 MOST_AT_ONCE = 64
 """Lengths up to here are one product, and one thread transforms so many elements."""
@@ -244,7 +245,9 @@ def _small(re: Any, im: Any, steps: Any) -> Any:
                     sum_im = im[k + j * done]
                     for t in range(1, f):
                         turn = t * u * apart % n
-                        part_re, part_im = _turn(re[k + j * done + t * apart], im[k + j * done + t * apart], c[turn], s[turn])
+                        part_re, part_im = _turn(
+                            re[k + j * done + t * apart], im[k + j * done + t * apart], c[turn], s[turn]
+                        )
                         sum_re = sum_re + part_re
                         sum_im = sum_im + part_im
                     part_re, part_im = _turn(sum_re, sum_im, c[u * j * done % n], s[u * j * done % n])
@@ -273,9 +276,9 @@ def _twice(re: Any, im: Any, cosines: Any, sines: Any, first: Any, second: Any) 
     whole_im = tile.stack(turned_im, axis=1)
     re = ()
     im = ()
-    for l in range(b):
-        re = re + (whole_re[:, :, l],)
-        im = im + (whole_im[:, :, l],)
+    for i in range(b):
+        re = re + (whole_re[:, :, i],)
+        im = im + (whole_im[:, :, i],)
     return _small(re, im, second)
 
 
@@ -306,7 +309,7 @@ def _rows_of_real(
     count: tile.constexpr,
 ) -> Any:  # fmt: skip
     """The first `count` elements."""
-    M, N = x.shape
+    M = x.shape[0]
     out_re = tile.empty((M, count), x.dtype)
     out_im = tile.empty((M, count), x.dtype)
     for m in tile.grid(M):
@@ -333,7 +336,7 @@ def _real_rows(
     second: tile.constexpr, scale: tile.constexpr,
 ) -> Any:  # fmt: skip
     """The real parts of the transform of rows whose second half mirrors the first."""
-    M, H = real.shape
+    M = real.shape[0]
     y = tile.empty((M, len(first[1]) * len(second[1])), real.dtype)
     for m in tile.grid(M):
         a = len(first[1])

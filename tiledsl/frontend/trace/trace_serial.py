@@ -19,6 +19,8 @@ def record_serial(
     call = serial[0].value.op
     assert isinstance(call, Call), "no call of a program"
     assert [x.value for x in serial] == list(call.results), "not all that the call gives"
-    op = trace.builder.emit(Serial, values=[x.value for x in values], inputs=call.inputs, callee=call.callee, on_gpus=on_gpus)
+    op = trace.builder.emit(
+        Serial, values=[x.value for x in values], inputs=call.inputs, callee=call.callee, on_gpus=on_gpus
+    )
     call.erase()
     return tuple(trace.tensor(result) for result in op.results)

@@ -1,5 +1,6 @@
 """`tile.stack` in tile form: tiles side by side, and parts of them."""
 
+# ruff: noqa: RUF005 - in tile form tuples grow by `+`
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tiledsl import tile
 @tile.kernel
 def turned_pairs(x: tile.Tensor) -> Any:
     """Columns of blocks of 8, of which thread m has one each."""
-    M, N = x.shape
+    M = x.shape[0]
     y = tile.empty((M, 8, 4), x.dtype)
     for m in tile.grid(M):
         parts = ()

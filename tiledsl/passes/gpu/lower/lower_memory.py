@@ -378,7 +378,9 @@ def lower_stack(state: Lowering, op: ops.Stack) -> None:
         if isinstance(user, ops.Extract) and user.result.shape:
             kept = [axis for axis, index in enumerate(user.indices) if isinstance(index, (Whole, Slice))]
             accesses.append(plain_access(state.layout(user.result), tuple(kept), dtype))
-    buffer = state.buffer(shape, dtype, choose_shared_layout(shape, dtype, tuple(dict.fromkeys(accesses))), op.result.name)
+    buffer = state.buffer(
+        shape, dtype, choose_shared_layout(shape, dtype, tuple(dict.fromkeys(accesses))), op.result.name
+    )
     shared = shared_layout(buffer)
     vector = whole_vector(layout, shared, shape, dtype, places) if shared.order[-1] != op.axis else 1
     for number, source in enumerate(op.sources):

@@ -132,8 +132,8 @@ def row_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, row: int,
 
 
 def stacked_plans(grid: GridShape, sizes: KnownSizes) -> list[Plan]:
-    """Tiles that are stacked: each thread has one element of all of them, in as few warps as share a row, so that others
-    load and compute while these meet."""
+    """Tiles that are stacked: each thread has one element of all of them, in few warps, so that others load and compute
+    while these meet."""
     row = max(fixed_elements(grid, op.sources[0].shape, sizes) for op in grid.nest.stacked)
     threads = max(STACKED_THREADS, min(LARGEST_ROW, power_of_two_from(row)))
     plans: list[Plan] = []

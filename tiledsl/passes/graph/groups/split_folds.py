@@ -242,7 +242,7 @@ def _first_place(
 
 
 def _meets_shifted_blocks(op: ops.Reduce) -> bool:
-    """Whether a fold of such rows is computed of shifted blocks of what is not padded in memory, which it would be to be
+    """Whether a fold of such rows is computed of shifted blocks of what is not padded in memory, as it would be to be
     cut: then no fold of rows that are as long is, so that one kernel has all of them whole."""
     shape = sizes_of(op.source)
     assert op.parent is not None
