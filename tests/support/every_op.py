@@ -86,7 +86,7 @@ func @graph(%x: tensor<f32, [M, N], unit=1>, %y: tensor<f32, [N, K]>, %i: tensor
   %running = graph.scan(%x) {axis = 1, fn = add, reverse = true} : tensor<f32, [M, N]>
   %drawn = graph.random(%N, %rows) {fn = uniform} : tensor<f32, [M, N]>
   %called = graph.call([%x]) {callee = other} : tensor<f32, [M, N]>
-  %either = graph.serial([%called], [%x]) {callee = other} : tensor<f32, [M, N]>
+  %either = graph.serial([%called], [%x]) {callee = other, on_gpus = true} : tensor<f32, [M, N]>
   %last, %stacked = graph.loop([%scale], [%x], [%N]) {callee = step, count = M, reverse = true} \
 : tensor<f32, []>, tensor<f32, [M, N]>
   graph.return([%narrow, %flat, %twice, %windows, %taken, %either, %rows, %N, %running, %drawn, %last, %stacked])
