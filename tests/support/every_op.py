@@ -24,6 +24,7 @@ func @tile(%x: tensor<f32, [M, N], unit=1>, %h: tensor<i32, [N]>, %s: f32, %flag
     %column = tile.reshape(%i) {shape = [m, 1]} : tile<i64, [m, 1]>
     %wide = tile.broadcast(%column) {shape = [m, n]} : tile<i64, [m, n]>
     %turned = tile.transpose(%t) {permutation = [1, 0]} : tile<f32, [n, m]>
+    %sides = tile.stack([%t, %negative]) {axis = 1} : tile<f32, [m, 2, n]>
     %part = tile.extract(%b, [:, 0:min(2, N)]) : tile<f32, [m, min(2, N)]>
     %places = tile.arange() {extent = N} : tile<i64, [N]>
     %dot = tile.dot(%turned, %b) {dtype = f32, precision = tf32} : tile<f32, [n, N]>
@@ -86,7 +87,7 @@ func @graph(%x: tensor<f32, [M, N], unit=1>, %y: tensor<f32, [N, K]>, %i: tensor
   %running = graph.scan(%x) {axis = 1, fn = add, reverse = true} : tensor<f32, [M, N]>
   %drawn = graph.random(%N, %rows) {fn = uniform} : tensor<f32, [M, N]>
   %called = graph.call([%x]) {callee = other} : tensor<f32, [M, N]>
-  %either = graph.serial([%called], [%x]) {callee = other} : tensor<f32, [M, N]>
+  %either = graph.serial([%called], [%x]) {callee = other, on_gpus = true} : tensor<f32, [M, N]>
   %last, %stacked = graph.loop([%scale], [%x], [%N]) {callee = step, count = M, reverse = true} \
 : tensor<f32, []>, tensor<f32, [M, N]>
   graph.return([%narrow, %flat, %twice, %windows, %taken, %either, %rows, %N, %running, %drawn, %last, %stacked])

@@ -106,6 +106,10 @@ def _transpose(execution: Execution, op: tile_ops.Transpose) -> tuple[RuntimeVal
     return (np.transpose(execution.array(op.source), op.permutation),)
 
 
+def _stack(execution: Execution, op: tile_ops.Stack) -> tuple[RuntimeValue, ...]:
+    return (np.stack([execution.array(source) for source in op.sources], axis=op.axis),)
+
+
 def _random(execution: Execution, op: tile_ops.Random) -> tuple[RuntimeValue, ...]:
     return (philox.DRAWS[op.fn](execution.array(op.seed), execution.array(op.offsets)),)
 
@@ -157,6 +161,7 @@ EXECUTORS: dict[type[Op], Executor] = {
     tile_ops.Broadcast: _broadcast,
     tile_ops.Reshape: _reshape,
     tile_ops.Transpose: _transpose,
+    tile_ops.Stack: _stack,
     tile_ops.Dot: folding.dot,
     tile_ops.Reduce: folding.reduce,
     tile_ops.Scan: folding.scan,

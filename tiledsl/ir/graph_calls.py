@@ -30,13 +30,14 @@ class Serial(Op):
     """Gives `values`, which the tile program `callee` gives for `inputs` too, by fewer steps that cannot be shared.
 
     `values` are computed such that many threads share the work, as a sort by halving is; on a CPU a thread has rows of
-    its own. `choose-serial` leaves one of the two.
+    its own. `choose-serial` leaves one of the two. `on_gpus`: the program is for GPUs, `values` for CPUs.
     """
 
     name = "graph.serial"
     values = operands()
     inputs = operands()
     callee = name_attribute()
+    on_gpus = flag_attribute()
 
     def infer_types(self) -> tuple[Type, ...]:
         return tuple(_plain(v) for v in self.values)

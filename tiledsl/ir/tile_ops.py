@@ -316,6 +316,24 @@ class Extract(Op):
         return (TileType(type_.dtype, indexed_shape(type_.shape, self.indices)),)
 
 
+class Stack(Op):
+    """Tiles of one shape side by side along a new axis, which is `axis` of the result.
+
+    Threads read parts of it that others made: `tile.extract` of what is stacked along one axis, cut along another one.
+    """
+
+    name = "tile.stack"
+    sources = operands()
+    axis = int_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        types = {tile_type(source) for source in self.sources}
+        require(len(types) == 1, "the tiles are of unlike types")
+        type_ = tile_type(self.sources[0])
+        require(0 <= self.axis <= len(type_.shape), f"axis {self.axis} of rank {len(type_.shape) + 1}")
+        return (TileType(type_.dtype, (*type_.shape[: self.axis], len(self.sources), *type_.shape[self.axis :])),)
+
+
 # Contractions, reductions, scans
 
 

@@ -145,6 +145,7 @@ SIZES: dict[str, Callable[[], object]] = {
     "axis-range": body("v = tile.sum(x[m, n], axis=2)"),
     "axis-repeated": body("v = tile.sum(x[m, n], axis=(0, -2))"),
     "sort-dtype": body("v = tile.sort(x[m, n])"),
+    "stack-dtypes": body("v = tile.stack((x[m, n], x[m, n].to(tile.f16)))"),
     "axis-needed": body("v = tile.cumsum(x[m, n])"),
     "shape-entry": body("v = tile.zeros((m, 1.5))"),
     "shape-run-time": body("v = tile.zeros((m, s))"),

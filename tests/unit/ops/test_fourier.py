@@ -1,18 +1,20 @@
 """Fourier transforms against NumPy."""
 
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportCallIssue=false
+# pyright: reportUnknownVariableType=false, reportCallIssue=false, reportPrivateUsage=false
 # ruff: noqa: B023 - what loops make is called at once
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.support.op_checks import F16, F64, agree, meant, normal
-from tiledsl import TileError, ops
+from tests.support.op_checks import F16, F64, agree, kernels_of, meant, normal
+from tiledsl import TileError, ops, tile
+from tiledsl.ops import fourier
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 64, 67, 90, 128, 1000])
@@ -50,6 +52,56 @@ def test_compiled() -> None:
     meant(lambda x: ops.irfft(*ops.rfft(x)), [x], x, terms=16)
     wide = normal(2, 80, dtype=F64)
     meant(lambda x: ops.fft(x)[0], [wide], np.fft.fft(wide).real, terms=80)
+
+
+def _kernels(n: int, sign: float) -> tuple[int, Any]:
+    first = fourier._first_of_two(n)
+    turns = np.outer(np.arange(first), np.arange(n // first)) / n
+    tables = *fourier._turned(turns, sign, tile.f32), fourier._steps(first, sign), fourier._steps(n // first, sign)
+    return first, tables
+
+
+@pytest.mark.parametrize("n", [72, 75, 80])
+def test_in_one_kernel(n: int) -> None:
+    """What GPUs run, in the emulator and on a CPU: rows whose number is no multiple of a block."""
+    _, tables = _kernels(n, -1.0)
+    re, im = normal(5, n), normal(5, n, seed=1)
+    number = re.astype(F64) + 1j * im
+    close = {"atol": 4e-6 * math.sqrt(n), "rtol": 1e-5}
+    wanted = np.fft.fft(number)
+    for run in (fourier._rows_of_complex.emulate, fourier._rows_of_complex):
+        found: Any = run(re, im, *tables, 1.0)
+        assert np.allclose(found[0], wanted.real, **close)
+        assert np.allclose(found[1], wanted.imag, **close)
+    half = np.fft.rfft(re.astype(F64))
+    for run in (fourier._rows_of_real.emulate, fourier._rows_of_real):
+        found = run(re, *tables, n // 2 + 1)
+        assert np.allclose(found[0], half.real, **close)
+        assert np.allclose(found[1], half.imag, **close)
+    if n % 2 == 0:
+        first, tables = _kernels(n, 1.0)
+        assert first % 2 == 0
+        back: Any = fourier._real_rows.emulate(*(p.astype(np.float32) for p in (half.real, half.imag)), *tables, 1 / n)
+        assert np.allclose(back, re, atol=1e-6)
+
+
+def test_lengths_of_one_kernel() -> None:
+    found = {n: fourier._first_of_two(n) for n in (64, 67, 121, 400, 480, 1000, 1024, 1536, 2048, 4096, 8192)}
+    wanted = {64: 0, 67: 0, 121: 0, 400: 20, 480: 20, 1000: 40, 1024: 32, 1536: 32, 2048: 32, 4096: 64, 8192: 0}
+    assert {n: min(a, n // a) if a else 0 for n, a in found.items()} == {
+        n: min(a, n // a) if a else 0 for n, a in wanted.items()
+    }
+
+
+def test_a_filter_is_two_kernels() -> None:
+    """What is multiplied between two transforms is computed where the first one stores its result."""
+
+    def filtered(x: Any, g: Any) -> Any:
+        re, im = ops.rfft(x)
+        return ops.irfft(re * g, im * g, n=100)
+
+    assert kernels_of(filtered, tile.spec((3000, 100), tile.f32), tile.spec((51,), tile.f32)) == 2
+    assert kernels_of(lambda x: ops.rfft(x), tile.spec((3000, 8192), tile.f32)) > 1
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,8 @@ class BlockEmitter:
                 self.add(ScanTile(op))
             case ops.Sort():
                 self.sort(op)
+            case ops.Stack():
+                self.stack(op)
             case ops.Reshape() if packed_through(self.context, op):
                 pass  # packed from what it is of
             case ops.Reshape() if not is_lazy(op):
@@ -287,6 +289,19 @@ class BlockEmitter:
         self.flush()
         with context.scope(), context.writer.nest():
             sort_rows(context, room, op.result.shape, op.axis)
+        context.storage[op.result] = room
+
+    def stack(self, op: ops.Stack) -> None:
+        """Keeps each tile at its place of one room."""
+        self.flush()
+        context = self.context
+        room = dense(context, self.allocate(op.result, dense=True), op.result)
+        strides = (*room.strides[: op.axis], *room.strides[op.axis + 1 :])
+        for number, source in enumerate(op.sources):
+            at = o.multiply(context.writer, str(number), room.strides[op.axis])
+            base = o.element_pointer(context.writer, room.base, at, room.dtype)
+            self.add(Keep(source, [replace(room, base=base, strides=strides)]))
+        self.flush()
         context.storage[op.result] = room
 
     def print(self, op: ops.Print) -> None:

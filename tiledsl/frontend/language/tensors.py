@@ -28,7 +28,10 @@ def interleave(tensors: Sequence[Any], axis: int = 0) -> Any:
 
 @word
 def stack(tensors: Sequence[Any], axis: int = 0) -> Any:
-    """Tensors of one shape along a new axis, which is axis `axis` of the result."""
+    """Tensors, or tiles, of one shape along a new axis, which is axis `axis` of the result.
+
+    What threads exchange goes through tiles side by side: `whole = tile.stack((a, b), axis=1)`, then `whole[:, :, i]`.
+    """
     kernel_only("stack", "numpy.stack")
 
 

@@ -8,13 +8,14 @@ from typing import Any
 from tiledsl.frontend.language import composites
 from tiledsl.frontend.language import math as language
 from tiledsl.frontend.language.composites import FOLD_WORDS, INDEX_WORDS
+from tiledsl.frontend.language.tensors import stack as stack_word
 from tiledsl.frontend.words.builtin_table import Arguments, Handler, lowers
 from tiledsl.frontend.words.elementwise import TileSteps
 from tiledsl.frontend.words.lowering import Lowering
 from tiledsl.frontend.words.operands import as_tile, coerce, operand_like, shape_of
 from tiledsl.frontend.words.values import FrontValue, Operand, Tile, Tuple
 from tiledsl.ir.core import Block, Value
-from tiledsl.ir.tile_ops import Reduce, Scan, Sort, Yield
+from tiledsl.ir.tile_ops import Reduce, Scan, Sort, Stack, Yield
 from tiledsl.ir.types import TileType, format_shape, scalar
 from tiledsl.support.errors import fail
 
@@ -78,6 +79,16 @@ def sort(low: Lowering, arguments: Arguments) -> FrontValue:
     return Tile(low.builder.emit(Sort, source=source, axis=arguments.axis("axis", len(source.shape))).result)
 
 
+@lowers(stack_word)
+def stack(low: Lowering, arguments: Arguments) -> FrontValue:
+    sources = _sources(low, arguments, "tensors")
+    for source in sources:
+        if source.dtype != sources[0].dtype:
+            low.fail("stack-dtypes", first=sources[0].dtype, second=source.dtype)
+    axis = arguments.axis("axis", len(sources[0].shape) + 1)
+    return Tile(low.builder.emit(Stack, sources=sources, axis=axis).result)
+
+
 @lowers(language.scan)
 def scan(low: Lowering, arguments: Arguments) -> FrontValue:
     sources = _sources(low, arguments)
@@ -88,9 +99,9 @@ def scan(low: Lowering, arguments: Arguments) -> FrontValue:
     return _results(arguments, op.results)
 
 
-def _sources(low: Lowering, arguments: Arguments) -> list[Value]:
+def _sources(low: Lowering, arguments: Arguments, given: str = "x") -> list[Value]:
     """The tiles that are folded together, of one shape."""
-    x = arguments["x"]
+    x = arguments[given]
     items = x.value.items if isinstance(x.value, Tuple) else (x.value,)
     sources = [as_tile(low, operand_like(x, item)).value for item in items]
     for source in sources:

@@ -14,7 +14,6 @@ from tiledsl.frontend.words.values import FrontValue
 INSTEAD: dict[Callable[..., Any], str] = {
     language.concat: "store each part into its slice of the result: `c[0:E] = ...`",
     language.interleave: "store each part at its coordinates of the result: `c[2 * m + 1] = ...`",
-    language.stack: "store each part at its coordinate of the result: `c[0, m] = ...`",
     language.split: "read slices of the tensor: `x[m, 0:E]`",
     language.pad: "shift the block, which reads zeros outside: `x[m - 1]`, or `tile.load(x[m - 1], other=...)`",
     language.take: "gather: `x[index, n]`, where `index` is a tile of ints",

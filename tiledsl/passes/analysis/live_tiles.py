@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tiledsl.ir.core import Block, Op, Value
-from tiledsl.ir.tile_ops import Broadcast
+from tiledsl.ir.tile_ops import Broadcast, Stack
 from tiledsl.ir.types import Shape, TileType
 
 TileKind = tuple[Shape, int]
@@ -67,7 +67,7 @@ def _last_uses(block: Block) -> dict[Value, int]:
 
 
 def _is_held(value: Value) -> bool:
-    return isinstance(value.type, TileType) and bool(value.type.shape) and not isinstance(value.op, Broadcast)
+    return isinstance(value.type, TileType) and bool(value.type.shape) and not isinstance(value.op, (Broadcast, Stack))
 
 
 def _kind(value: Value) -> TileKind:

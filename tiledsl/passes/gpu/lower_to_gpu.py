@@ -34,6 +34,7 @@ from tiledsl.passes.gpu.lower.lower_memory import (
     lower_extract,
     lower_load,
     lower_reshape,
+    lower_stack,
     lower_store,
 )
 from tiledsl.passes.gpu.lower.lowering import Lowering
@@ -310,6 +311,7 @@ LOWERINGS: dict[type[Op], Callable[[Lowering, Any], None]] = {
     ops.Transpose: _transpose,
     ops.Reshape: _reshape,
     ops.Extract: lower_extract,
+    ops.Stack: lower_stack,
     ops.Dot: _dot,
     ops.Reduce: lower_reduce,
     ops.Scan: lower_scan,

@@ -205,7 +205,12 @@ class LoopNest:
 
     @cached_property
     def _made(self) -> list[Value]:
-        return [value for op in self.grid.body.walk() for value in op.results]
+        return [value for op in self.grid.body.walk() if not isinstance(op, ops.Stack) for value in op.results]
+
+    @cached_property
+    def stacked(self) -> list[ops.Stack]:
+        """Tiles side by side, which are in shared memory."""
+        return [op for op in self.grid.body.walk() if isinstance(op, ops.Stack)]
 
     @cached_property
     def _folded(self) -> dict[Value, None]:

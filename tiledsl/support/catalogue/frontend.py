@@ -131,6 +131,7 @@ _SIZES = {
     "sort-dtype": _type(
         "tile.sort orders integers of whole bytes, not {dtype}", "use ops.sort, which orders numbers of any dtype"
     ),
+    "stack-dtypes": _type("tile.stack of {first} and {second}", "convert them to one dtype before"),
     "axis-needed": _shape("{name} needs an axis for a tile of shape {shape}", "write `axis=0`"),
     "shape-entry": _type("`{text}` holds {what}, which is no size", "use ints, sizes and blocks of axes in shapes"),
     "shape-run-time": _type(

@@ -17,15 +17,16 @@ from tiledsl.ir.fold_identities import fold_identity
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.layouts.buffer_layout import SharedLayout
 from tiledsl.ir.layouts.layout import RegisterLayout
+from tiledsl.ir.layouts.shared_layouts import choose_shared_layout
 from tiledsl.ir.lying import step_and_phase
 from tiledsl.ir.types import AxisType, Shape, Slice, TensorType, Whole
 from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.gpu.layouts.access_layouts import contiguous_bytes
 from tiledsl.passes.gpu.layouts.gathered_layouts import coordinate_layout, gather_axis, gather_rank, is_tile_index
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tile_axes
-from tiledsl.passes.gpu.layouts.shared_accesses import static_shape
+from tiledsl.passes.gpu.layouts.shared_accesses import plain_access, shared_layout, static_shape, whole_vector
 from tiledsl.passes.gpu.lower.flat_rows import load_flat, store_flat
-from tiledsl.passes.gpu.lower.lowering import Lowering
+from tiledsl.passes.gpu.lower.lowering import Lowering, Staged
 from tiledsl.passes.gpu.lower.repeated_loads import load_repeated
 from tiledsl.passes.gpu.lower.scalar_lowering import MOST_MULTIPLE
 from tiledsl.passes.gpu.products.row_starts import row_start
@@ -338,11 +339,14 @@ def lower_extract(state: Lowering, op: ops.Extract) -> None:
     if 0 in op.source.shape or 0 in op.result.shape:
         state.define(op.result, _nothing(state, op.result))
         return
-    source = state.any(op.source)
-    state.stay_in_block(source.layout, "a part of a tile")
-    shared = SharedLayout(tuple(range(len(op.source.shape))))
-    buffer = state.buffer(static_shape(source), source.dtype, shared, source.name)
-    state.write(buffer, source)
+    if isinstance(op.source.op, ops.Stack) and op.source in state.staged:
+        buffer = state.staged[op.source].buffer
+    else:
+        source = state.any(op.source)
+        state.stay_in_block(source.layout, "a part of a tile")
+        shared = SharedLayout(tuple(range(len(op.source.shape))))
+        buffer = state.buffer(static_shape(source), source.dtype, shared, source.name)
+        state.write(buffer, source)
     offsets: list[Value] = []
     places: list[int] = []
     for axis, (index, room) in enumerate(zip(op.indices, static_shape(buffer))):
@@ -360,6 +364,30 @@ def lower_extract(state: Lowering, op: ops.Extract) -> None:
         return
     layout = state.layout(op.result)
     state.define(op.result, state.read(buffer, layout, offsets=offsets, places=places, name=op.result.name))
+
+
+def lower_stack(state: Lowering, op: ops.Stack) -> None:
+    """Tiles side by side: in shared memory, where each is written to its place and parts of all are read from."""
+    layout = state.layout(op.sources[0])
+    state.stay_in_block(layout, "tiles that are stacked")
+    shape = (*layout.shape[: op.axis], len(op.sources), *layout.shape[op.axis :])
+    places = tuple(axis for axis in range(len(shape)) if axis != op.axis)
+    dtype = op.result.dtype
+    accesses = [plain_access(layout, places, dtype)]
+    for user in op.result.users:
+        if isinstance(user, ops.Extract) and user.result.shape:
+            kept = [axis for axis, index in enumerate(user.indices) if isinstance(index, (Whole, Slice))]
+            accesses.append(plain_access(state.layout(user.result), tuple(kept), dtype))
+    buffer = state.buffer(
+        shape, dtype, choose_shared_layout(shape, dtype, tuple(dict.fromkeys(accesses))), op.result.name
+    )
+    shared = shared_layout(buffer)
+    vector = whole_vector(layout, shared, shape, dtype, places) if shared.order[-1] != op.axis else 1
+    for number, source in enumerate(op.sources):
+        offsets = [state.constant(number if axis == op.axis else 0) for axis in range(len(shape))]
+        value = state.tile(source, layout)
+        state.emit(gpu.Write, buffer=buffer, value=value, offsets=offsets, places=places, vector=vector)
+    state.staged[op.result] = Staged(buffer, tuple(range(len(shape))))
 
 
 def lower_reshape(state: Lowering, op: ops.Reshape) -> None:

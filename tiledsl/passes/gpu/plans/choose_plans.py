@@ -37,6 +37,7 @@ from tiledsl.passes.gpu.plans.rule_plans import (
     fixed_elements,
     has_whole_axes,
     row_plans,
+    stacked_plans,
     stream_plans,
     times_of_plan,
 )
@@ -241,7 +242,9 @@ def _grid_options(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> It
     """Plans for one grid alone that multiplies nothing, made as they are asked for."""
     row = max((fixed_elements(grid, shape, sizes) for shape in grid.shapes), default=1)
     vector = _with_registers(grid, _vector_of(grid))
-    if row >= SMALLEST_ROW * vector // 4 and any(has_whole_axes(grid, shape) for shape in grid.shapes):
+    if grid.nest.stacked:
+        found = stacked_plans(grid, sizes)
+    elif row >= SMALLEST_ROW * vector // 4 and any(has_whole_axes(grid, shape) for shape in grid.shapes):
         found = row_plans(grid, machine, sizes, row, vector)
     else:
         found = stream_plans(grid, machine, sizes, row, vector)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from tiledsl.ir.core import Value
 from tiledsl.ir.tile_ops import Reduce, Scan
 from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu.plans.costs.exchanges import stacked_bytes
 from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
 from tiledsl.passes.gpu.plans.costs.held_tiles import BESIDE, MOST_LIVE_WORDS, live_words
 from tiledsl.passes.gpu.plans.costs.run_ahead import registers, stages_ahead
@@ -36,6 +37,8 @@ MOST_BLOCK = 64
 """Coordinates of a block of the grid that was smaller before."""
 MOST_TURN = 1024
 """Coordinates of a turn of a loop."""
+MOST_STACKED = 96 << 10
+"""Bytes of shared memory for tiles that are stacked: of one block fewer threads would wait for each other."""
 MOST_REGISTERS = 65536
 """Of a block whose loops are not to spill."""
 HELD = {32: 64, 64: 64, 128: 64, 256: 64, 512: 64, 1024: 32}
@@ -200,6 +203,9 @@ def _too_much(nest: LoopNest, grid: GridPlan, counts: WorkCounts) -> str:
     live = live_words(nest, grid, lambda shape: math.prod(map(counts.number, shape)))
     if live > min(MOST_LIVE_WORDS, MOST_REGISTERS // grid.threads - BESIDE):
         return f"a thread would hold {math.ceil(live)} registers of tiles that are there at once"
+    stacked = stacked_bytes(nest, counts.number)
+    if stacked > MOST_STACKED:
+        return f"tiles that are stacked would take {stacked} bytes of shared memory"
     held, room = held_registers(nest, grid, counts), HELD[grid.threads]
     if held > room:
         what = f"a thread would hold {math.ceil(held)} registers of the largest tile, and has room for {room}"

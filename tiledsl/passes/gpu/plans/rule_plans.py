@@ -64,6 +64,8 @@ SHORT_ROWS = 4
 """Rows of which a thread holds one piece each, where they are shorter than that."""
 PROGRAMS_EACH = 8
 """Programs for each multiprocessor that there are to be before one of them takes more short rows."""
+STACKED_THREADS = 128
+"""Of a block whose tiles are stacked."""
 LARGEST_ROW = 256
 """Threads that a row has before a cluster of blocks shares it."""
 WEIGHTED_VECTORS = 4
@@ -127,6 +129,19 @@ def row_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, row: int,
         if held_on.seconds <= most * by_itself.seconds:
             plans = [*holding, *plans]
     return list(dict.fromkeys(plans))
+
+
+def stacked_plans(grid: GridShape, sizes: KnownSizes) -> list[Plan]:
+    """Tiles that are stacked: each thread has one element of all of them, in few warps, so that others load and compute
+    while these meet."""
+    row = max(fixed_elements(grid, op.sources[0].shape, sizes) for op in grid.nest.stacked)
+    threads = max(STACKED_THREADS, min(LARGEST_ROW, power_of_two_from(row)))
+    plans: list[Plan] = []
+    while threads >= SMALLEST_ROW:
+        blocks = spread_blocks(grid, sizes, max(1, threads // power_of_two_from(row)))
+        plans.append(with_whole_axes(grid, Plan((GridPlan(threads),), blocks=tuple(blocks.items())), sizes, 1, threads))
+        threads //= 2
+    return plans
 
 
 def times_of_plan(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, plan: Plan) -> ResourceTimes:

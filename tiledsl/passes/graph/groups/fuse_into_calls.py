@@ -24,7 +24,7 @@ from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.analysis.views import place_of
 from tiledsl.passes.graph.groups.group import sort_by_use
 from tiledsl.passes.graph.groups.map_chains import Chain, Leaf, consumers_of, producers_of
-from tiledsl.passes.graph.groups.maps_in_programs import MapsInProgram, is_computed
+from tiledsl.passes.graph.groups.maps_in_programs import MapsInProgram, is_scattered
 from tiledsl.passes.graph.rewrites.canonicalise_graph import drop_unread, tidy
 from tiledsl.passes.manager import PassContext
 from tiledsl.passes.tile.bounds import Bounds
@@ -159,7 +159,7 @@ class _Fusion:
         if not isinstance(made, tile_ops.Empty) or made.fill is not None or shared:
             self._remark(chain.maps[0], f"{what}: the program reads, combines or fills it")
             return
-        if any(is_computed(index) for store in stores for index in store.indices):
+        if any(is_scattered(store.indices) for store in stores):
             self._remark(chain.maps[0], f"{what}: it is stored at computed coordinates")
             return
         if len(chain.outputs) > 2 or len(chain.tensors) > TENSORS:
@@ -232,7 +232,7 @@ class _Fusion:
 
     def _refusal(self, parameter: Value, loads: list[tile_ops.Load], chain: Chain) -> str | None:
         """Why a chain does not go in front of the loads of a parameter."""
-        if len(loads) != len(parameter.users) or any(is_computed(i) for op in loads for i in op.indices):
+        if len(loads) != len(parameter.users) or any(is_scattered(op.indices) for op in loads):
             return "it is read at computed coordinates, or written to"
         if any(tile_type(op.result).level is not None for op in loads):
             return "the program says a level for it"

@@ -101,6 +101,9 @@ def is_scalar(index: Index) -> bool:
     return isinstance(index, Value) and isinstance(index.type, TileType) and not index.type.shape
 
 
-def is_computed(index: Index) -> bool:
-    """Whether a subscript is a tile of coordinates."""
-    return isinstance(index, Value) and isinstance(index.type, TileType) and bool(index.type.shape)
+def is_scattered(indices: Sequence[Index]) -> bool:
+    """Whether subscripts have tiles of coordinates along more than one axis, or of more than one axis. Those of one run
+    select for each tensor with that axis what they select of the whole."""
+    computed = [index for index in indices if isinstance(index, Value) and isinstance(index.type, TileType)]
+    ranks = [len(index.shape) for index in computed if index.shape]
+    return len(ranks) > 1 or any(rank > 1 for rank in ranks)

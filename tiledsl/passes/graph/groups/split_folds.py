@@ -54,6 +54,10 @@ LINE = 128
 """Bytes of columns side by side that a program reads."""
 HELD = 1 << 15
 """Bytes of such columns that the threads of a block hold with ease."""
+CLUSTER = 8
+"""Blocks that fold a row together."""
+ROW = 1 << 17
+"""Elements of a row that they hold."""
 FEW = 1 << 5
 """Rows of such columns that a part has at least."""
 SECTOR = 32
@@ -88,6 +92,8 @@ class SplitFolds:
         results = volume(op.result)
         each = volume(op.source) // results if results else 0
         if results == 0 or results >= programs or each <= MANY:
+            return
+        if results * CLUSTER >= programs // 4 and each <= ROW and _meets_shifted_blocks(op):
             return
         wanted = math.ceil(max(programs, each * results / PART) / results)
         found = parts_of(sizes_of(op.source), op.axes, wanted)
@@ -233,3 +239,19 @@ def _first_place(
     chosen = map_("where", reached, place, number(whole))
     least = rewriter.emit(ops.Reduce, source=chosen, axes=(at,), fn="min")
     return [], least.result
+
+
+def _meets_shifted_blocks(op: ops.Reduce) -> bool:
+    """Whether a fold of such rows is computed of shifted blocks of what is not padded in memory, as it would be to be
+    cut: then no fold of rows that are as long is, so that one kernel has all of them whole."""
+    shape = sizes_of(op.source)
+    assert op.parent is not None
+    folds = [one for one in op.parent.ops if isinstance(one, ops.Reduce) and one.axes == op.axes]
+    return any(sizes_of(one.source) == shape and _is_of_shifted_blocks(one.source) for one in folds)
+
+
+def _is_of_shifted_blocks(value: Value) -> bool:
+    """Whether a value is computed of shifted blocks of what is not padded in memory, which it would be to be cut."""
+    above = operands_first(value, lambda v: isinstance(v.op, (ops.Map, ops.Cast)))
+    windows = [v.op.source.op for v in above if isinstance(v.op, ops.Reshape)]
+    return any(isinstance(op, ops.Window) and isinstance(op.source.op, ops.Pad) for op in windows)

@@ -19,6 +19,8 @@ class ChooseSerial:
     %v, %p = graph.call([%x]) {callee = halved}
     %s, %q = graph.serial([%v, %p], [%x]) {callee = counted}
       =>  %s, %q = graph.call([%x]) {callee = counted}       on CPUs; elsewhere %v, %p for %s, %q
+
+    With `on_gpus` it is the other way round.
     """
 
     name: ClassVar[str] = "choose-serial"
@@ -39,7 +41,7 @@ class ChooseSerial:
 
     def _choose(self, op: ops.Serial) -> None:
         chosen = op.values
-        if not self.arch.startswith("sm_"):
+        if self.arch.startswith("sm_") == op.on_gpus:
             types, names = [v.type for v in op.results], [v.name for v in op.results]
             call = ops.Call(op.location, inputs=op.inputs, callee=op.callee, types=types, result_names=names)
             assert op.parent is not None

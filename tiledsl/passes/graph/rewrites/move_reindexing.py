@@ -232,6 +232,47 @@ def transpose_of_a_join(op: ops.Transpose, rewriter: Rewriter) -> bool:
     return True
 
 
+@RULES.on(ops.Transpose)
+def transpose_of_what_is_taken_apart(op: ops.Transpose, rewriter: Rewriter) -> bool:
+    # slice(transpose(map(x, y))) => slice(map(transpose(x), transpose(y))), where x and y are in memory, or repeated
+    made = op.source.op
+    if not isinstance(made, (ops.Map, ops.Cast)) or any(user is not op for user in op.source.users):
+        return False
+    readers = [user.result if isinstance(user, ops.Reshape) else op.result for user in op.result.users]
+    parts = [user for value in readers for user in value.users if not isinstance(user, ops.Reshape)]
+    apart = bool(parts) and all(isinstance(user, (ops.Slice, ops.Pad)) for user in parts)
+    if not apart or not all(map(_is_turned_freely, made.operands)):
+        return False
+    inputs = [_turned(value, op.permutation, rewriter) for value in made.operands]
+    with rewriter.at(made.location):
+        if isinstance(made, ops.Cast):
+            turned = rewriter.emit(ops.Cast, source=inputs[0], dtype=made.dtype).result
+        else:
+            turned = rewriter.emit(ops.Map, fn=made.fn, inputs=inputs).result
+    rewriter.replace(op, turned)
+    drop([made], rewriter)
+    return True
+
+
+def _is_turned_freely(value: Value) -> bool:
+    """Whether a transpose of a value is a view of memory, or it is repeated of such."""
+    source = value.op.source if isinstance(value.op, ops.Broadcast) else value
+    return not sizes_of(value) or is_in_memory(source) or isinstance(source.op, ops.Constant)
+
+
+def _turned(value: Value, permutation: tuple[int, ...], rewriter: Rewriter) -> Value:
+    sizes = sizes_of(value)
+    if not sizes:
+        return value
+    if not isinstance(value.op, ops.Broadcast):
+        return rewriter.emit(ops.Transpose, source=value, permutation=permutation).result
+    own = sizes_of(value.op.source)
+    once = (1,) * (len(sizes) - len(own)) + own
+    whole = rewriter.emit(ops.Reshape, source=value.op.source, shape=once).result
+    turned = rewriter.emit(ops.Transpose, source=whole, permutation=permutation).result
+    return rewriter.emit(ops.Broadcast, source=turned, shape=tuple(sizes[axis] for axis in permutation)).result
+
+
 @RULES.on(ops.Reshape)
 def reshape_of_a_reshape(op: ops.Reshape, rewriter: Rewriter) -> bool:
     # reshape(reshape(x)) => reshape(x): what went behind maps meets others there

@@ -58,6 +58,11 @@ def clocks_of_turns(nest: LoopNest, grid: GridPlan, counts: WorkCounts, room: Ca
     return clocks
 
 
+STACKED = 1.2
+"""Instructions for each element that is written to what is stacked, or read of it: addresses are a thread's own number
+and a constant, with a swizzle."""
+
+
 def _threads_along(
     shape: Sequence[Dim], op: ops.Reduce | ops.Scan, grid: GridPlan, room: Callable[[Dim], int]
 ) -> dict[Dim, int]:
@@ -121,6 +126,29 @@ def sort_instructions(nest: LoopNest, grid: GridPlan, counts: WorkCounts, room: 
             times = counts.computed(work).number / max(1, math.prod(map(counts.number, work.shape)))
             total += times * each * math.prod(shape) * max(1.0, grid.threads_of_tile / math.prod(shape))
     return total
+
+
+def stacked_bytes(nest: LoopNest, room: Callable[[Dim], int]) -> int:
+    """Of shared memory, for tiles that are stacked; those that are stacked one after the other share a place."""
+    most = ready = 0
+    for op in nest.grid.body.ops:
+        if isinstance(op, ops.Stack):
+            ready += math.prod(map(room, op.result.shape)) * op.result.dtype.bytes
+            most = max(most, ready)
+        elif isinstance(op, ops.Map):
+            ready = 0
+    return most
+
+
+def stack_instructions(nest: LoopNest, grid: GridPlan, counts: WorkCounts, room: Callable[[Dim], int]) -> float:
+    """Of all threads of a grid, for tiles that are stacked and parts of these: an access of each element."""
+    threads = grid.threads_of_tile * grid.cluster
+    total = 0.0
+    for op in nest.stacked:
+        parts = [user.result for user in op.result.users if isinstance(user, ops.Extract)]
+        moved = sum(max(threads, math.prod(map(room, value.shape))) for value in [*op.sources, *parts])
+        total += STACKED * moved + 2 * MEETING * threads
+    return total * counts.programs
 
 
 def _of_scan(scan: ops.Scan, elements: float, vector: int) -> float:

@@ -42,7 +42,13 @@ from tiledsl.passes.gpu.plans.costs.element_accesses import (
     straddled,
     touched_lines,
 )
-from tiledsl.passes.gpu.plans.costs.exchanges import clocks_of_turns, exchange_instructions, sort_instructions
+from tiledsl.passes.gpu.plans.costs.exchanges import (
+    clocks_of_turns,
+    exchange_instructions,
+    sort_instructions,
+    stack_instructions,
+    stacked_bytes,
+)
 from tiledsl.passes.gpu.plans.costs.held_tiles import BESIDE, MOST_LIVE_WORDS, HeldTiles, live_words
 from tiledsl.passes.gpu.plans.costs.product_work import ProductWork
 from tiledsl.passes.gpu.plans.costs.resource_times import ResourceTimes
@@ -182,6 +188,9 @@ class GridCost:
         if self._ahead is not None:
             taken = grid.stages * self._ahead.turn_bytes + machine.block_bytes
             found = min(found, machine.shared_bytes_per_multiprocessor // taken)
+        stacked = stacked_bytes(self.nest, self._room)
+        if stacked:
+            found = min(found, machine.shared_bytes_per_multiprocessor // (stacked + machine.block_bytes))
         return max(1, found)
 
     @cached_property
@@ -237,7 +246,7 @@ class GridCost:
     @property
     def _alone(self) -> float:
         """The share of loading or computing that no other program hides: of one program that holds rows all of it."""
-        blocks = self._held.blocks(self.machine)
+        blocks = self.resident if self.nest.stacked else self._held.blocks(self.machine)
         return 1 / blocks if blocks <= FEW_BLOCKS and not self._folds_across else 0.0
 
     @cached_property
@@ -504,6 +513,7 @@ class GridCost:
         total += UnitCounts(arithmetic=SPILL_INSTRUCTIONS * self._spilled)
         total += UnitCounts(arithmetic=COMBINE_INSTRUCTIONS * self._private_updates)
         total += UnitCounts(arithmetic=sort_instructions(self.nest, self.grid, self.counts, self._room))
+        total += UnitCounts(arithmetic=stack_instructions(self.nest, self.grid, self.counts, self._room))
         if not self.grid.roles:  # else one thread loads whole boxes
             total += UnitCounts(arithmetic=sum(map(self._access_instructions, self.nest.accesses)))
             total += UnitCounts(
@@ -525,6 +535,7 @@ class GridCost:
         """Whether threads meet for nothing, so that each has its elements to itself."""
         grid = self.grid
         meets = any(isinstance(work.op, (ops.Reduce, ops.Scan, ops.Sort)) for work in self.nest.elementwise)
+        meets = meets or bool(self.nest.stacked)
         return not (meets or self.nest.dots or self.nest.slid or grid.roles or grid.programs or grid.flat)
 
     @cached_property
