@@ -40,6 +40,7 @@ from tiledsl.passes.graph.rewrites.late_merges import LateMerges
 from tiledsl.passes.graph.rewrites.materialise import Materialise
 from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
 from tiledsl.passes.graph.rewrites.narrow_integers import NarrowIntegers
+from tiledsl.passes.graph.rewrites.padded_views import PaddedViews
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
 from tiledsl.passes.graph.rewrites.shift_joins import ShiftJoins
@@ -111,6 +112,7 @@ _KINDS: tuple[type[Pass], ...] = (
     ShiftSlices,
     SmallProducts,
     RepeatMaps,
+    PaddedViews,
     LateMerges,
     EarlyLookups,
     MoveReindexing,

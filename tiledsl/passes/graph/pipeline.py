@@ -29,6 +29,7 @@ from tiledsl.passes.graph.rewrites.late_merges import LateMerges
 from tiledsl.passes.graph.rewrites.materialise import Materialise
 from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
 from tiledsl.passes.graph.rewrites.narrow_integers import NarrowIntegers
+from tiledsl.passes.graph.rewrites.padded_views import PaddedViews
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.rewrites.shift_joins import ShiftJoins
 from tiledsl.passes.graph.rewrites.shift_slices import ShiftSlices
@@ -65,6 +66,7 @@ def before_groups(arch: str, *, fuse: bool = True, of_step: bool = False) -> lis
         *([HoistProducts(), LoopsInKernels(arch=arch)] if fuse else []),
         *([RaisePrograms(arch=arch), TurnFields(arch=arch)] if fuse else []),
         *([ShiftJoins(arch=arch), SplitColumns(arch=arch)] if fuse else []),
+        *([PaddedViews(arch=arch)] if fuse else []),
         *([LateMerges(), EarlyLookups(arch=arch), MoveReindexing()] if fuse else []),
         *([NarrowIntegers(arch=arch)] if fuse else []),
         *([SmallProducts(arch=arch)] if fuse else []),
