@@ -49,6 +49,7 @@ from tiledsl.passes.graph.rewrites.small_products import SmallProducts
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.graph.rewrites.turn_fields import TurnFields
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, ReshapeNarrow, WidenFloats
+from tiledsl.passes.graph.rewrites.windows.copy_padded import CopyPadded
 from tiledsl.passes.graph.rewrites.windows.copy_windows import CopyWindows
 from tiledsl.passes.graph.rewrites.windows.join_patches import JoinPatches
 from tiledsl.passes.graph.rewrites.windows.join_residues import JoinResidues
@@ -104,6 +105,7 @@ _KINDS: tuple[type[Pass], ...] = (
     SplitFolds,
     SplitScans,
     CopyFields,
+    CopyPadded,
     CopyWindows,
     LayImages,
     LayProducts,

@@ -37,6 +37,7 @@ from tiledsl.passes.graph.rewrites.small_products import SmallProducts
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.graph.rewrites.turn_fields import TurnFields
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, ReshapeNarrow, WidenFloats
+from tiledsl.passes.graph.rewrites.windows.copy_padded import CopyPadded
 from tiledsl.passes.graph.rewrites.windows.copy_windows import CopyWindows
 from tiledsl.passes.graph.rewrites.windows.join_patches import JoinPatches
 from tiledsl.passes.graph.rewrites.windows.join_residues import JoinResidues
@@ -83,7 +84,7 @@ def before_groups(arch: str, *, fuse: bool = True, of_step: bool = False) -> lis
         DeriveOnline(),
         *([RepeatMaps(arch=arch)] if fuse else []),
         ReshapeNarrow(),
-        *([ChannelsLast(arch=arch), CopyFields(arch=arch)] if fuse else []),
+        *([ChannelsLast(arch=arch), CopyFields(arch=arch), CopyPadded(arch=arch)] if fuse else []),
     ]
 
 

@@ -129,8 +129,7 @@ def _batches(place: StridedView, rows: _Rows) -> int:
 
 
 def _mixes(place: StridedView, rows: _Rows) -> bool:
-    """Whether a view goes from one row to the next along an axis that counts no rows, so that no slice of the rows, with
-    axes divided, is one."""
+    """Whether a view goes from one row to the next along an axis that counts no rows: it is no slice of rows then."""
     within = [(n, stride) for n, stride in zip(place.shape, place.strides) if stride % rows.pitch]
     return place.offset % rows.pitch + sum((n - 1) * stride for n, stride in within) >= rows.pitch
 
