@@ -68,7 +68,7 @@ def before_groups(arch: str, *, fuse: bool = True, of_step: bool = False) -> lis
         *([RaisePrograms(arch=arch), TurnFields(arch=arch)] if fuse else []),
         *([ShiftJoins(arch=arch), SplitColumns(arch=arch)] if fuse else []),
         *([PaddedViews(arch=arch)] if fuse else []),
-        *([LateMerges(), EarlyLookups(arch=arch), MoveReindexing()] if fuse else []),
+        *([LateMerges(), EarlyLookups(arch=arch), MoveReindexing(), EarlyLookups(arch=arch)] if fuse else []),
         *([NarrowIntegers(arch=arch)] if fuse else []),
         *([SmallProducts(arch=arch)] if fuse else []),
         *([SplitGates(arch=arch)] if fuse and of_step else []),

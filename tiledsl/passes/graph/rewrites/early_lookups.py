@@ -32,7 +32,7 @@ from tiledsl.passes.graph.analysis.index_spans import index_span
 from tiledsl.passes.graph.analysis.outline import MapOp, is_arithmetic_of_coordinates, is_soft
 from tiledsl.passes.graph.analysis.shapes import sizes_of, volume
 from tiledsl.passes.graph.rewrites.canonicalise_graph import factors_of, tidy
-from tiledsl.passes.graph.rewrites.parts_of_maps import drop
+from tiledsl.passes.graph.rewrites.parts_of_maps import drop, is_in_memory
 from tiledsl.passes.graph.rewrites.repeat_maps import COST, cost_of
 from tiledsl.passes.graph.rewrites.shift_joins import parts_of
 from tiledsl.passes.manager import PassContext
@@ -65,11 +65,16 @@ def _is_inside(op: ops.Gather) -> bool:
     return span is not None and 0 <= span[0] <= span[1] < sizes_of(op.source)[op.axis]
 
 
-def _lookups(value: Value) -> list[ops.Gather]:
-    """The lookups in a value, if nothing else reads it."""
+def _lookups(value: Value, beside: bool = False) -> list[ops.Gather]:
+    """The lookups in a value, if nothing else reads it. `beside`: or nothing but elementwise ops."""
     found = [user for user in value.users if isinstance(user, ops.Gather) and user.source is value]
-    alone = all(value not in (op.indices,) for op in found)
-    return found if len(found) == len(value.users) and alone else []
+    others = [user for user in value.users if user not in found]
+    alone = all(value is not op.indices for op in found)
+    return found if alone and (not others or (beside and all(map(_is_map, others)))) else []
+
+
+def _is_map(op: Op) -> bool:
+    return isinstance(op, (ops.Map, ops.Cast))
 
 
 @RULES.on(ops.Gather)
@@ -78,7 +83,7 @@ def lookup_of_a_map(op: ops.Gather, rewriter: Rewriter) -> bool:
     made = op.source.op
     if not isinstance(made, (ops.Map, ops.Cast)) or is_arithmetic_of_coordinates(made):
         return False
-    lookups = _lookups(op.source)
+    lookups = _lookups(op.source, beside=True)
     if not lookups or not all(map(_is_inside, lookups)) or not _is_cheap(made, lookups):
         return False
     for one in lookups:  # all at once: what one alone left would be read by others than lookups
@@ -120,10 +125,14 @@ def _is_cheap(made: MapOp, lookups: Sequence[ops.Gather]) -> bool:
             loads += 1
         elif is_soft(op):
             work += op.operands
+        elif is_in_memory(value):
+            loads += 1
         elif not is_arithmetic_of_coordinates(op) and not isinstance(op, ops.Iota):
             return False
     sizes = [volume(one.result) for one in lookups]
     whole = max(1, volume(made.result))
+    if len(lookups) < len(made.result.users):
+        sizes.append(whole)  # elementwise ops read it as it is
     if sum(sizes) <= whole:
         return True
     return sum(sizes) * loads <= MOST_LOADS * max(sizes) and sum(sizes) * cost <= COST * whole
