@@ -3,8 +3,8 @@
     %p = map([%a, %b]) {fn = add}, %b in memory
     %j = graph.concat([%p, %b]) {axis = 1}     =>    %j = graph.concat([%p, graph.cast(%b)]) {axis = 1}
 
-So one kernel makes whole rows (`kernels/records.py`). What others read too is copied for the row. So is an argument that
-is given back as it is, by a group that computes with it:
+So one kernel makes whole rows (`kernels/records.py`). What others read too is copied for the row. So is an argument
+that is given back as it is, by a group that computes with it:
 
     %y = map([%u, %v]) {fn = add}
     return([%y, %u])                           =>    return([%y, graph.cast(%u)])

@@ -24,9 +24,9 @@ from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS, GridPlan, jo
 from tiledsl.passes.gpu.plans.costs.access_steps import (
     computed_share,
     fast_axis,
+    is_at_positions,
     is_joined_field,
     is_of_rows,
-    is_at_positions,
     is_side_by_side,
     reads_windows,
     share_of_records,
@@ -78,8 +78,8 @@ LINE_CLOCKS = 2
 TOUCH_CLOCKS = 1
 """The same for each line that an access of a warp touches, where others have brought it to L1."""
 UPDATES = 40
-"""Sectors that L2 updates atomically in a clock, each by neighbours at once. From whole programs on an H200: a histogram of
-65536 places, gradients of an embedding, sums of messages of a graph."""
+"""Sectors that L2 updates atomically in a clock, each by neighbours at once. From whole programs on an H200: histograms
+of 65536 places, gradients of an embedding, sums of messages of a graph."""
 EXTREMES = 2
 """By how much longer the least or greatest of floats takes."""
 PRIVATE_UPDATES = 4
@@ -105,8 +105,8 @@ WINDOW_INSTRUCTIONS = 10
 WEIGHT_INSTRUCTIONS = 4
 """The same for each element of the weights that windows meet, one by one: an access, and its place in a word."""
 NEAR_BYTES = 16
-"""Of a line, that threads side by side have of what is looked up at positions that are computed in floats: a warp touches
-8 lines or so of f32. Measured: an image warped by a flow of 3 pixels, 10."""
+"""Of a line, that threads side by side have of what is looked up at positions that are computed in floats: a warp
+touches 8 lines or so of f32. Measured: an image warped by a flow of 3 pixels, 10."""
 SHORT_ROW = 128
 """Elements below which an axis that a tile has whole is padded by much of itself."""
 LARGE = 1024
