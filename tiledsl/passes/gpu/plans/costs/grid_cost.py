@@ -395,7 +395,8 @@ class GridCost:
             return distinct
         asked = moved / self._shared_by(access) / self._slides(access)
         if access.gathers and access.shape:  # of what is looked up anywhere in it, a part is in L2
-            asked *= 1 - CACHED_SHARE * self.machine.l2_bytes / distinct
+            whole = math.prod(map(self.counts.number, access.tensor.shape)) * access.tensor.dtype.bytes
+            asked *= 1 - CACHED_SHARE * self.machine.l2_bytes / max(distinct, whole)
         return max(distinct, asked)
 
     def _slides(self, access: Access) -> float:
