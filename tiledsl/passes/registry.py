@@ -40,6 +40,7 @@ from tiledsl.passes.graph.rewrites.late_merges import LateMerges
 from tiledsl.passes.graph.rewrites.materialise import Materialise
 from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
 from tiledsl.passes.graph.rewrites.narrow_integers import NarrowIntegers
+from tiledsl.passes.graph.rewrites.padded_views import PaddedViews
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
 from tiledsl.passes.graph.rewrites.shift_joins import ShiftJoins
@@ -48,6 +49,7 @@ from tiledsl.passes.graph.rewrites.small_products import SmallProducts
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.graph.rewrites.turn_fields import TurnFields
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, ReshapeNarrow, WidenFloats
+from tiledsl.passes.graph.rewrites.windows.copy_padded import CopyPadded
 from tiledsl.passes.graph.rewrites.windows.copy_windows import CopyWindows
 from tiledsl.passes.graph.rewrites.windows.join_patches import JoinPatches
 from tiledsl.passes.graph.rewrites.windows.join_residues import JoinResidues
@@ -104,6 +106,7 @@ _KINDS: tuple[type[Pass], ...] = (
     SplitFolds,
     SplitScans,
     CopyFields,
+    CopyPadded,
     CopyWindows,
     LayImages,
     LayProducts,
@@ -112,6 +115,7 @@ _KINDS: tuple[type[Pass], ...] = (
     ShiftSlices,
     SmallProducts,
     RepeatMaps,
+    PaddedViews,
     LateMerges,
     EarlyLookups,
     MoveReindexing,

@@ -14,6 +14,7 @@ from tiledsl.backend_cuda.functions.scalar_math import scalar_function
 from tiledsl.backend_cuda.functions.scalars import bare, enclosed
 from tiledsl.backend_cuda.functions.storage import Slot
 from tiledsl.backend_cuda.values.counted_floats import counted_in_floats, counted_layout
+from tiledsl.backend_cuda.values.known_divisions import is_known_division
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import f32, f64
 from tiledsl.ir.gpu.gpu_ops import Arange, Pad, Slice
@@ -29,6 +30,8 @@ def scalar_text(frame: KernelFrame, op: Op, operands: Sequence[str]) -> str:
 
 def _map(frame: KernelFrame, op: Any, operands: Sequence[str], slot: Slot, rounded: bool) -> str:
     coarse = frame.coarse.get(op.result)
+    if op.fn == "div" and coarse is None and is_known_division(op):
+        return f"{frame.use('div_by_known')}({bare(operands[0])}, {bare(operands[1])})"
     if op.fn == "div" and coarse is None and op.result.dtype == f32 and _is_repeated(op.inputs[1], op.result):
         return f"{frame.use('div_by_repeated')}({bare(operands[0])}, {bare(operands[1])})"
     return scalar_function(op.fn, op.inputs[-1].dtype, list(operands), frame.preamble, rounded=rounded, coarse=coarse)

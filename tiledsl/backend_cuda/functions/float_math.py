@@ -108,6 +108,14 @@ define(
 }""",
 )
 define(
+    "div_by_known",
+    "a / b, a a small integer and b known: one correction rounds it, and nothing is infinite",
+    """float div_by_known(float a, float b) {
+    float inverse = 1.0f / b, first = a * inverse;
+    return fmaf(fmaf(first, b, -a), -inverse, first);
+}""",
+)
+define(
     "sigmoid_f32",
     "1 / (1 + exp(-x)); 4 units off at most",
     """float sigmoid_f32(float x) {

@@ -29,6 +29,7 @@ from tiledsl.passes.graph.rewrites.late_merges import LateMerges
 from tiledsl.passes.graph.rewrites.materialise import Materialise
 from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
 from tiledsl.passes.graph.rewrites.narrow_integers import NarrowIntegers
+from tiledsl.passes.graph.rewrites.padded_views import PaddedViews
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.rewrites.shift_joins import ShiftJoins
 from tiledsl.passes.graph.rewrites.shift_slices import ShiftSlices
@@ -36,6 +37,7 @@ from tiledsl.passes.graph.rewrites.small_products import SmallProducts
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.graph.rewrites.turn_fields import TurnFields
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, ReshapeNarrow, WidenFloats
+from tiledsl.passes.graph.rewrites.windows.copy_padded import CopyPadded
 from tiledsl.passes.graph.rewrites.windows.copy_windows import CopyWindows
 from tiledsl.passes.graph.rewrites.windows.join_patches import JoinPatches
 from tiledsl.passes.graph.rewrites.windows.join_residues import JoinResidues
@@ -66,7 +68,8 @@ def before_groups(arch: str, *, fuse: bool = True, of_step: bool = False) -> lis
         *([HoistProducts(), LoopsInKernels(arch=arch)] if fuse else []),
         *([RaisePrograms(arch=arch), TurnFields(arch=arch)] if fuse else []),
         *([ShiftJoins(arch=arch), SplitColumns(arch=arch)] if fuse else []),
-        *([LateMerges(), EarlyLookups(arch=arch), MoveReindexing()] if fuse else []),
+        *([PaddedViews(arch=arch)] if fuse else []),
+        *([LateMerges(), EarlyLookups(arch=arch), MoveReindexing(), EarlyLookups(arch=arch)] if fuse else []),
         *([NarrowIntegers(arch=arch)] if fuse else []),
         *([SmallProducts(arch=arch)] if fuse else []),
         *([SplitGates(arch=arch)] if fuse and of_step else []),
@@ -83,7 +86,7 @@ def before_groups(arch: str, *, fuse: bool = True, of_step: bool = False) -> lis
         DeriveOnline(),
         *([RepeatMaps(arch=arch)] if fuse else []),
         ReshapeNarrow(),
-        *([ChannelsLast(arch=arch), CopyFields(arch=arch)] if fuse else []),
+        *([ChannelsLast(arch=arch), CopyFields(arch=arch), CopyPadded(arch=arch)] if fuse else []),
     ]
 
 

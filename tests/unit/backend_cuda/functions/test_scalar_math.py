@@ -13,8 +13,9 @@ from tests.support.gpu_cases.scalar_operands import DTYPES, in_range, operands_o
 from tests.support.gpu_code.device_functions import Case, HostLibrary, compile_for_host, host_compiler
 from tiledsl.backend_cuda.functions.preamble import Preamble
 from tiledsl.backend_cuda.functions.scalar_math import ROWS, scalar_function
+from tiledsl.backend_cuda.values.known_divisions import rounds_as_division
 from tiledsl.backend_ref.scalar_functions import FUNCTIONS, apply, cast
-from tiledsl.ir.dtypes import DType, bf16, f8e4m3, f16, f32, f64, i8, i32, i64, u8
+from tiledsl.ir.dtypes import DType, bf16, f8e4m3, f16, f32, f64, i8, i16, i32, i64, u8
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 
 needs_compiler = pytest.mark.skipif(host_compiler() is None, reason="no C compiler: generated C was not run")
@@ -144,3 +145,18 @@ def test_expressions(fn: str, dtype: DType, operands: tuple[str, ...], text: str
 
 def test_narrow_results_may_stay_unrounded() -> None:
     assert scalar_function("mul", bf16, ["a", "b"], Preamble(), rounded=False) == "(a * b)"
+
+
+@needs_compiler
+def test_small_integers_by_known_numbers(tmp_path: Path) -> None:
+    case = Case("quotients", (f32, f32), f32, lambda o, p: f"{p.use('div_by_known')}({o[0]}, {o[1]})")
+    host = compile_for_host([case], Preamble(), tmp_path)
+    numbers = [255.0, 127.0, 3.0, 0.1, -7.5, 32767.0, 1e-3, 1.9999999]
+    for dtype in (u8, i8, i16):
+        for number in filter(lambda n: rounds_as_division(dtype, n), numbers):
+            low = 0 if dtype == u8 else -(1 << dtype.bits - 1)
+            a = np.arange(low, low + (1 << dtype.bits)).astype(np.float32)
+            b = np.full_like(a, number)
+            np.testing.assert_array_equal(host.apply("quotients", a, b), a / b)
+    assert rounds_as_division(u8, 255.0)
+    assert not rounds_as_division(u8, 1e-30)

@@ -8,6 +8,7 @@
 
     gather(gather(%x, %a), %b), along one axis =>    gather(%x, %a at the coordinates %b)
     gather(transpose(%x), %i)                  =>    transpose(gather(%x, %i))
+    transpose(reshape(gather(%x, %i)))         =>    transpose(gather(reshape(%x), %i divided))
 
 Lookups along several axes of one tensor are one load then: a bilinear resize reads four elements for each that it
 makes, and writes nothing in between; what is rolled, turned and flipped is one copy. Elementwise ops are computed again
@@ -17,20 +18,21 @@ outside is 0, whatever would be computed of zeros.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from tiledsl.ir import graph_ops as ops
-from tiledsl.ir.core import Module, Value
+from tiledsl.ir.core import Module, Op, Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.rewrite import Rewriter, Rules
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.graph.analysis.index_spans import index_span
 from tiledsl.passes.graph.analysis.outline import MapOp, is_arithmetic_of_coordinates, is_soft
 from tiledsl.passes.graph.analysis.shapes import sizes_of, volume
-from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
-from tiledsl.passes.graph.rewrites.parts_of_maps import drop
+from tiledsl.passes.graph.rewrites.canonicalise_graph import factors_of, tidy
+from tiledsl.passes.graph.rewrites.parts_of_maps import drop, is_in_memory
 from tiledsl.passes.graph.rewrites.repeat_maps import COST, cost_of
 from tiledsl.passes.graph.rewrites.shift_joins import parts_of
 from tiledsl.passes.manager import PassContext
@@ -63,11 +65,16 @@ def _is_inside(op: ops.Gather) -> bool:
     return span is not None and 0 <= span[0] <= span[1] < sizes_of(op.source)[op.axis]
 
 
-def _lookups(value: Value) -> list[ops.Gather]:
-    """The lookups in a value, if nothing else reads it."""
+def _lookups(value: Value, beside: bool = False) -> list[ops.Gather]:
+    """The lookups in a value, if nothing else reads it. `beside`: or nothing but elementwise ops."""
     found = [user for user in value.users if isinstance(user, ops.Gather) and user.source is value]
-    alone = all(value not in (op.indices,) for op in found)
-    return found if len(found) == len(value.users) and alone else []
+    others = [user for user in value.users if user not in found]
+    alone = all(value is not op.indices for op in found)
+    return found if alone and (not others or (beside and all(map(_is_map, others)))) else []
+
+
+def _is_map(op: Op) -> bool:
+    return isinstance(op, (ops.Map, ops.Cast))
 
 
 @RULES.on(ops.Gather)
@@ -76,7 +83,7 @@ def lookup_of_a_map(op: ops.Gather, rewriter: Rewriter) -> bool:
     made = op.source.op
     if not isinstance(made, (ops.Map, ops.Cast)) or is_arithmetic_of_coordinates(made):
         return False
-    lookups = _lookups(op.source)
+    lookups = _lookups(op.source, beside=True)
     if not lookups or not all(map(_is_inside, lookups)) or not _is_cheap(made, lookups):
         return False
     for one in lookups:  # all at once: what one alone left would be read by others than lookups
@@ -118,10 +125,14 @@ def _is_cheap(made: MapOp, lookups: Sequence[ops.Gather]) -> bool:
             loads += 1
         elif is_soft(op):
             work += op.operands
+        elif is_in_memory(value):
+            loads += 1
         elif not is_arithmetic_of_coordinates(op) and not isinstance(op, ops.Iota):
             return False
     sizes = [volume(one.result) for one in lookups]
     whole = max(1, volume(made.result))
+    if len(lookups) < len(made.result.users):
+        sizes.append(whole)  # elementwise ops read it as it is
     if sum(sizes) <= whole:
         return True
     return sum(sizes) * loads <= MOST_LOADS * max(sizes) and sum(sizes) * cost <= COST * whole
@@ -197,6 +208,53 @@ def lookup_of_a_lookup(op: ops.Gather, rewriter: Rewriter) -> bool:
     rewriter.replace(op, rewriter.emit(ops.Gather, source=inner.source, indices=indices, axis=op.axis).result)
     drop([inner], rewriter)
     return True
+
+
+@RULES.on(ops.Reshape)
+def divided_lookup(op: ops.Reshape, rewriter: Rewriter) -> bool:
+    # reshape(gather(x, i)) => gather(reshape(x), reshape(i)), where axes are divided and turned: it is stored so then
+    lookup = op.source.op
+    if not isinstance(lookup, ops.Gather) or len(lookup.result.users) != 1 or len(sizes_of(lookup.indices)) != 1:
+        return False
+    if not op.result.users or not all(map(_is_turned, op.result.users)):
+        return False
+    shape = sizes_of(op.result)
+    factors = factors_of(shape, sizes_of(op.source))
+    if factors is None or tuple(size for sizes in factors for size in sizes) != shape:
+        return False
+    axis, divided = lookup.axis, factors[lookup.axis]
+    others = [sizes if at != axis else [sizes_of(lookup.source)[axis]] for at, sizes in enumerate(factors)]
+    if len(divided) > 1 and not _is_of_coordinates(lookup.indices):
+        indices = rewriter.emit(ops.Reshape, source=lookup.indices, shape=tuple(divided)).result
+    else:
+        indices = _at(lookup.indices, _row_major(divided, rewriter), rewriter) if len(divided) > 1 else lookup.indices
+    rows = tuple(size for sizes in others for size in sizes)
+    source = rewriter.emit(ops.Reshape, source=lookup.source, shape=rows).result
+    place = sum(map(len, factors[:axis]))
+    rewriter.replace(op, rewriter.emit(ops.Gather, source=source, indices=indices, axis=place).result)
+    drop([lookup], rewriter)
+    return True
+
+
+def _is_turned(user: Op) -> bool:
+    """Whether an op transposes axes, or divides or looks up more of them for that."""
+    if isinstance(user, (ops.Reshape, ops.Gather)):
+        return bool(user.result.users) and all(map(_is_turned, user.result.users))
+    return isinstance(user, ops.Transpose)
+
+
+def _row_major(sizes: Sequence[int], rewriter: Rewriter) -> Value:
+    """The number of each place of a tensor, row by row."""
+    total: Value | None = None
+    for axis in range(len(sizes)):
+        places = rewriter.emit(ops.Iota, shape=tuple(sizes), axis=axis).result
+        step = math.prod(sizes[axis + 1 :])
+        if step > 1:
+            number = rewriter.emit(ops.Constant, value=step, dtype=i64).result
+            places = rewriter.emit(ops.Map, fn="mul", inputs=[places, number]).result
+        total = places if total is None else rewriter.emit(ops.Map, fn="add", inputs=[total, places]).result
+    assert total is not None
+    return total
 
 
 def _is_of_coordinates(value: Value) -> bool:

@@ -8,6 +8,12 @@
 Slices go through what is computed element by element (`move-reindexing`), and one kernel reads whole rows, of which
 threads have all elements (`kernels/records.py`), and writes whole runs of each plane: nothing is turned in shared
 memory, and nothing is accessed element by element.
+
+The other way round, planes become rows of a few elements (a shuffle of pixels by 3), where these are stored:
+
+    %t = graph.transpose(%x) {permutation = [0, 2, 3, 1]}, %x of [256, 3, 224, 224] in memory
+ =>
+    %t = graph.concat([reshape(slice(%x) [:, 0:1]), reshape(slice(%x) [:, 1:2]), ...]) {axis = 3}
 """
 
 from __future__ import annotations
@@ -44,25 +50,63 @@ class TurnFields:
         entry = module.entry.body
         turns = [op for op in entry.ops if isinstance(op, ops.Transpose)] if self.arch.startswith("sm_") else []
         for op in turns:
-            axis = _plane_axis(op)
-            if axis is None or not _is_made_of_rows(op):
-                continue
-            sizes = sizes_of(op.source)
-            parts: list[Value] = []
-            for number in range(sizes[-1]):
-                starts, stops = (*(0,) * (len(sizes) - 1), number), (*sizes[:-1], number + 1)
-                part = ops.Slice(op.location, source=op.source, starts=starts, stops=stops, steps=(1,) * len(sizes))
-                shape = tuple(1 if at == axis else size for at, size in enumerate(sizes_of(op.result)))
-                plane = ops.Reshape(op.location, source=part.result, shape=shape)
-                for new in (part, plane):
-                    entry.insert_before(op, new)
-                parts.append(plane.result)
-            joined = ops.Concat(op.location, sources=parts, axis=axis, result_names=[op.result.name])
-            entry.insert_before(op, joined)
-            op.result.replace_with(joined.result)
-            op.erase()
-            context.remark(self.name, op.location, f"rows of {sizes[-1]} become as many planes, by one kernel")
+            axis, last = _plane_axis(op), len(op.permutation) - 1
+            if axis is not None and _is_made_of_rows(op):
+                _join_parts(op, last, axis)
+                count = sizes_of(op.source)[-1]
+                context.remark(self.name, op.location, f"rows of {count} become as many planes, by one kernel")
+            elif _makes_rows(op) and _is_stored(op):
+                count = sizes_of(op.result)[-1]
+                _join_parts(op, op.permutation[-1], last)
+                context.remark(self.name, op.location, f"{count} planes become rows of as many, by one kernel")
         return module
+
+
+def _join_parts(op: ops.Transpose, source_axis: int, axis: int) -> None:
+    """Puts a join of the places along an axis, each transposed by itself, in the place of a transpose."""
+    entry, sizes = op.parent, sizes_of(op.source)
+    assert entry is not None
+    parts: list[Value] = []
+    shape = tuple(1 if at == axis else size for at, size in enumerate(sizes_of(op.result)))
+    in_order = [at for at in op.permutation if at != source_axis] == [
+        at for at in range(len(sizes)) if at != source_axis
+    ]
+    for number in range(sizes[source_axis]):
+        starts = tuple(number if at == source_axis else 0 for at in range(len(sizes)))
+        stops = tuple(number + 1 if at == source_axis else size for at, size in enumerate(sizes))
+        part = ops.Slice(op.location, source=op.source, starts=starts, stops=stops, steps=(1,) * len(sizes))
+        moved: Op
+        if in_order:
+            moved = ops.Reshape(op.location, source=part.result, shape=shape)
+        else:
+            moved = ops.Transpose(op.location, source=part.result, permutation=op.permutation)
+        for new in (part, moved):
+            entry.insert_before(op, new)
+        parts += moved.results
+    joined = ops.Concat(op.location, sources=parts, axis=axis, result_names=[op.result.name])
+    entry.insert_before(op, joined)
+    op.result.replace_with(joined.result)
+    op.erase()
+
+
+def _makes_rows(op: ops.Transpose) -> bool:
+    """Whether planes, of which neighbours lie side by side in memory along the axis before it, become rows of a few
+    elements: the last axis comes from elsewhere."""
+    sizes, view = sizes_of(op.result), view_of_value(op.source)
+    last = len(sizes) - 1
+    if last < 1 or op.permutation[-1] == last or not 1 < sizes[-1] <= MOST_PLANES or not volume(op.result):
+        return False
+    if view is None or not isinstance(view.buffer.op, (ops.Call, type(None))) or view.place.unit is None:
+        return False
+    return op.permutation[-2] == view.place.unit and volume(op.result) // sizes[-1] >= LEAST_EACH
+
+
+def _is_stored(op: ops.Transpose) -> bool:
+    """Whether what is transposed is stored, and nobody computes with it."""
+    value = op.result
+    while [type(user) for user in value.users] == [ops.Reshape]:
+        value = next(iter(value.users)).results[0]
+    return bool(value.users) and all(isinstance(user, (ops.Return, ops.Call)) for user in value.users)
 
 
 def _plane_axis(op: ops.Transpose) -> int | None:

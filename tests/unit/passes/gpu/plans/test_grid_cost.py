@@ -9,7 +9,7 @@ import pytest
 from tests.support.kernels.lowered_kernels import lower, tensor
 from tests.unit.passes.gpu.plans.test_improve_plan import column_sums, nest_of, product, row_sums
 from tiledsl import tile
-from tiledsl.ir.dtypes import f16, i32
+from tiledsl.ir.dtypes import f16, f32, i32
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
 from tiledsl.passes.gpu_machine import gpu_machine
@@ -63,6 +63,34 @@ def gathered(x: Any, i: Any) -> Any:
     for n in tile.grid(N):
         y[n] = x[i[n]]
     return y
+
+
+def warped(x: Any, at: Any) -> Any:
+    N = x.shape[0]
+    y = tile.empty(N, x.dtype)
+    for n in tile.grid(N):
+        y[n] = x[tile.floor(at[n]).to(tile.i32)]
+    return y
+
+
+def rows_looked_up(x: Any, i: Any) -> Any:
+    N = i.shape[0]
+    y = tile.empty((N, 256), x.dtype)
+    for n, m in tile.grid(N, 256):
+        y[n, m] = x[i[n][:, None] * 256 + m.index]
+    return y
+
+
+def test_lookups_at_positions_and_of_whole_rows_share_lines() -> None:
+    sizes = {"N": 1 << 26, "x_0": 1 << 28}
+    anywhere = nest_of(lower(gathered, x=tensor(1, f32), i=tensor(1, i32)))
+    far = GridCost(anywhere, GridPlan(256), {"n": 2048}, sizes, HOPPER).times.lines
+    near = nest_of(lower(warped, x=tensor(1, f32), at=tensor(1, f32)))
+    assert GridCost(near, GridPlan(256), {"n": 2048}, sizes, HOPPER).times.lines < far / 3
+    rows = nest_of(lower(rows_looked_up, x=tensor(1, f32), i=tensor(1, i32)))
+    whole = GridCost(rows, GridPlan(256), {"n": 8, "m": 256}, {**sizes, "N": 1 << 18}, HOPPER)
+    assert whole.read_bytes < 1.1 * 4 * (1 << 26)
+    assert whole.memory_bytes < 2.2 * 4 * (1 << 26)
 
 
 def test_neighbours_that_are_computed_share_lines() -> None:

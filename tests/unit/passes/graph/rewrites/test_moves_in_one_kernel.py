@@ -39,6 +39,23 @@ def _centred_patches(x: Any) -> Any:
     return ops.fold(p - tile.mean(p, axis=1, keepdims=True), x.shape[2:], 8, stride=4)
 
 
+def _positions_shifted(x: Any) -> Any:
+    b, n, _ = x.shape
+    return tile.pad(x, ((0, 0), (0, 0), (1, 0))).reshape(b, n + 1, n)[:, 1:] * 2.0
+
+
+def _diagonals(x: Any) -> Any:
+    b, n, _ = x.shape
+    wide = tile.pad(x, ((0, 0), (0, 0), (0, n))).reshape(b, 2 * n * n)
+    return wide[:, : n * (2 * n - 1)].reshape(b, n, 2 * n - 1)
+
+
+def _rolled_windows(x: Any) -> Any:
+    b, h, w, c = x.shape
+    y = ops.roll(x, (-2, -3), (1, 2)).reshape(b, h // 4, 4, w // 4, 4, c)
+    return y.transpose(0, 1, 3, 2, 4, 5).reshape(b * (h // 4) * (w // 4), 16, c)
+
+
 MOVES: dict[str, tuple[Formula, tuple[int, ...], int]] = {
     "rolled, flipped, turned": (
         lambda x: ops.flip(ops.flip(ops.roll(x, (3, -5), (1, 2)), 2).transpose(0, 2, 1), 0), (2, 19, 37), 1
@@ -48,6 +65,11 @@ MOVES: dict[str, tuple[Formula, tuple[int, ...], int]] = {
     "resized and cropped": (_resized, (1, 1, 9, 13), 1),
     "nearest": (lambda x: ops.interpolate(x * 2.0, scale_factor=2), (1, 2, 9, 17), 1),
     "centred patches": (_centred_patches, (1, 4, 16, 20), 3),
+    "positions shifted": (_positions_shifted, (2, 9, 9), 1),
+    "diagonals as rows": (_diagonals, (3, 7, 7), 1),
+    "rolled, cut into windows": (_rolled_windows, (2, 8, 12, 8), 1),
+    "pixels shuffled by 3": (lambda x: ops.pixel_shuffle(x, 3), (1, 9, 34, 36), 1),
+    "windows of what is padded": (lambda x: ops.unfold(x, 3, padding=1), (2, 3, 9, 12), 1),
     "windows, folded": (lambda x: tile.sum(ops.unfold(x, 3, stride=2), axis=1), (2, 3, 9, 11), 1),
 }  # fmt: skip
 
@@ -64,7 +86,9 @@ def test_one_kernel(name: str) -> None:
     assert_close(found, expected, relative=2e-3 if found.dtype == np.float16 else 1e-5, absolute=1e-5)
 
 
-@pytest.mark.parametrize("name", ["rolled, flipped, turned", "shuffled", "nearest"])
+@pytest.mark.parametrize(
+    "name", ["rolled, flipped, turned", "shuffled", "nearest", "positions shifted", "pixels shuffled by 3"]
+)
 def test_threads_move_the_same(name: str) -> None:
     formula, shape, _ = MOVES[name]
     found, expected = emulated(formula, [normal(*shape)], seed=1)

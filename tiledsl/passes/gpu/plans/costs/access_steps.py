@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
+from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import AxisType
 from tiledsl.passes.analysis.fields import are_joined, field_of, record_length
 from tiledsl.passes.analysis.quotients import repeats
@@ -109,31 +110,57 @@ def is_side_by_side(access: Access, unit: int) -> bool:
     index = access.op.indices[unit]
     if not access.shape or not isinstance(index, Value) or isinstance(index.type, AxisType) or not index.shape:
         return False
-    growth = _growth(index)
+    growth = _growth(index, access.shape[fast_axis(access)])
     return growth is not None and 0 < abs(growth) <= NEAR
 
 
-def _growth(index: Value) -> float | None:
-    """By how much coordinates that are computed grow from one to the next, on average but for a few ends."""
+@kept
+def is_at_positions(access: Access, unit: int) -> bool:
+    """Whether coordinates are positions that are computed in floats: those of neighbours are near each other, as where
+    an image is warped."""
+    index = access.op.indices[unit]
+    pending, seen = [index] if isinstance(index, Value) else [], set[Value]()
+    while pending and isinstance(access.op, ops.Load):
+        value = pending.pop()
+        if value in seen or not isinstance(value.op, (ops.Map, ops.Cast, ops.Broadcast, ops.Reshape)):
+            continue
+        seen.add(value)
+        if isinstance(value.op, ops.Cast) and value.op.source.dtype.is_float:
+            return True
+        pending += value.op.operands
+    return False
+
+
+def _growth(index: Value, along: Dim) -> float | None:
+    """By how much coordinates that are computed grow from one to the next along an axis, on average but for a few ends.
+    What is data, but the same all along it, does not grow: rows that are looked up whole."""
+    if along not in index.shape:
+        return 0.0
     op = index.op
     match op:
         case ops.Broadcast() | ops.Reshape() | ops.Cast():
-            return _growth(op.source)
+            return _growth(op.source, along)
+        case ops.Map(fn="where"):
+            grown = [_growth(value, along) for value in op.inputs[1:]]
+            if None in grown:
+                return None
+            first, last = (growth or 0.0 for growth in grown)
+            return first if last in (0.0, first) else last if first == 0.0 else None
         case ops.Map() if op.fn in ("maximum", "minimum", "abs", "mod", "floordiv"):
             first, *others = op.inputs
-            growth = _growth(first) if first.shape else None
+            growth = _growth(first, along)
             divisor = others[0].op if op.fn == "floordiv" else None
-            if growth is None or any(other.shape for other in others):
+            if growth is None or any(along in other.shape for other in others):
                 return None
             if op.fn != "floordiv":
                 return growth
             return growth / divisor.value if isinstance(divisor, ops.Constant) and divisor.value > 0 else None
         case ops.Map() if op.fn in ("add", "sub"):
-            left, right = (_growth(value) if value.shape else 0.0 for value in op.inputs)
+            left, right = (_growth(value, along) for value in op.inputs)
             return None if left is None or right is None else left + right if op.fn == "add" else left - right
         case ops.Map() if op.fn == "mul" and any(isinstance(value.op, ops.Constant) for value in op.inputs):
             factor, other = sorted(op.inputs, key=lambda value: not isinstance(value.op, ops.Constant))
-            growth = _growth(other) if other.shape else 0.0
+            growth = _growth(other, along)
             assert isinstance(factor.op, ops.Constant)
             return None if growth is None else growth * factor.op.value
         case _:

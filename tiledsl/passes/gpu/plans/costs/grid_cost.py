@@ -24,6 +24,7 @@ from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS, GridPlan, jo
 from tiledsl.passes.gpu.plans.costs.access_steps import (
     computed_share,
     fast_axis,
+    is_at_positions,
     is_joined_field,
     is_of_rows,
     is_side_by_side,
@@ -82,9 +83,11 @@ LINE_CLOCKS = 2
 """Clocks of a multiprocessor for each line of memory that it takes in from L2."""
 TOUCH_CLOCKS = 1
 """The same for each line that an access of a warp touches, where others have brought it to L1."""
-UPDATES = 14
-"""Sectors that L2 updates atomically in a clock, each by neighbours at once. From whole programs on an H100: sums of
-rows of 96; maxima of floats take twice as long."""
+UPDATES = 40
+"""Sectors that L2 updates atomically in a clock, each by neighbours at once. From whole programs on an H200: histograms
+of 65536 places, gradients of an embedding, sums of messages of a graph."""
+EXTREMES = 2
+"""By how much longer the least or greatest of floats takes."""
 PRIVATE_UPDATES = 4
 """Elements of a table in shared memory that a multiprocessor updates in a clock: not measured. A warp that updates
 other banks each takes 4 clocks or so, random places of 256 three to four times as long."""
@@ -107,6 +110,9 @@ WINDOW_INSTRUCTIONS = 10
 11."""
 WEIGHT_INSTRUCTIONS = 4
 """The same for each element of the weights that windows meet, one by one: an access, and its place in a word."""
+NEAR_BYTES = 16
+"""Of a line, that threads side by side have of what is looked up at positions that are computed in floats: a warp
+touches 8 lines or so of f32. Measured: an image warped by a flow of 3 pixels, 10."""
 SHORT_ROW = 128
 """Elements below which an axis that a tile has whole is padded by much of itself."""
 LARGE = 1024
@@ -311,7 +317,7 @@ class GridCost:
         if not access.shape:
             return SECTOR_BYTES
         if step_along(access, unit) is None and not is_side_by_side(access, unit):
-            return element
+            return max(element, NEAR_BYTES) if is_at_positions(access, unit) else element
         length = -(-self.counts.number(access.shape[fast_axis(access)]) // access.repeats)
         size = self.counts.number(access.tensor.shape[unit])
         if length >= size and len(access.shape) > 1:
@@ -410,7 +416,11 @@ class GridCost:
         is_cached = distinct <= CACHED_SHARE * self.machine.l2_bytes or (self.grid.roles and reads_windows(access))
         if not access.is_read or is_cached:
             return distinct
-        return max(distinct, moved / self._shared_by(access) / self._slides(access))
+        asked = moved / self._shared_by(access) / self._slides(access)
+        if access.gathers and access.shape:  # of what is looked up anywhere in it, a part is in L2
+            whole = math.prod(map(self.counts.number, access.tensor.shape)) * access.tensor.dtype.bytes
+            asked *= 1 - CACHED_SHARE * self.machine.l2_bytes / max(distinct, whole)
+        return max(distinct, asked)
 
     def _slides(self, access: Access) -> float:
         """How often a program asks for about the same elements, turn after turn: windows go on one by one."""
@@ -654,7 +664,8 @@ class GridCost:
             if isinstance(access.op, ops.Atomic):
                 updates = self.moved_bytes(access) / min(SECTOR_BYTES, self._run_bytes(access))
                 sectors = max(1.0, self.counts.distinct(access) * access.tensor.dtype.bytes / SECTOR_BYTES)
-                clocks += updates / min(UPDATES, sectors / UPDATE_CLOCKS)
+                slowly = access.op.fn in ("max", "min") and access.tensor.dtype.is_float
+                clocks += updates * (EXTREMES if slowly else 1) / min(UPDATES, sectors / UPDATE_CLOCKS)
         if self._tables:
             clocks += TABLE_CLOCKS + self._private_updates / (PRIVATE_UPDATES * max(self.busy, 1.0))
         return clocks

@@ -49,6 +49,10 @@ ACCURATE = {
 """The same of f32 of which more is made than floats of 16 bits, counted in machine code."""
 SHARED_DIVISION = UnitCounts(8, 0)
 """Of these, by what many elements are divided by."""
+SMALL_BITS = 16
+"""Of integers all of which are tried before they are divided so."""
+KNOWN_DIVISION = UnitCounts(3, 0)
+"""Of these, of integers of few bits by a known number."""
 SHIFTED = UnitCounts(1, 0)
 """A quotient or a remainder by a power of two."""
 RANDOM = UnitCounts(45, 0)
@@ -100,6 +104,8 @@ def units_of(op: Elementwise, capability: int = 90, *, accurate: bool = False) -
     """For each element that the op goes through, on an architecture. `accurate`: of a function in f32, that it is no
     approximation for narrower floats."""
     if accurate and isinstance(op, ops.Map) and op.fn in ACCURATE:
+        if op.fn == "div" and _is_known_division(op):
+            return KNOWN_DIVISION
         return SHARED_DIVISION if op.fn == "div" and _is_shared(op.inputs[1]) else ACCURATE[op.fn]
     counts = _units_of_one(op, capability)
     return counts.times(0.5) if is_computed_in_pairs(op) else counts
@@ -114,6 +120,14 @@ def combiner_units(op: ops.Reduce | ops.Scan, capability: int = 90) -> UnitCount
         elif isinstance(inner, ops.Cast):
             total += units_of(inner, capability)
     return total
+
+
+def _is_known_division(op: ops.Map) -> bool:
+    """Whether what was an integer of few bits is divided by a known number (`div_by_known` of `backend_cuda`)."""
+    made, divisor = op.inputs[0].op, op.inputs[1].op
+    number = divisor.source.op if isinstance(divisor, ops.Broadcast) else divisor
+    small = isinstance(made, ops.Cast) and made.source.dtype.is_integer and made.source.dtype.bits <= SMALL_BITS
+    return small and isinstance(number, ops.Constant)
 
 
 def _is_shared(divisor: Value) -> bool:
