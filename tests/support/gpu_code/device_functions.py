@@ -125,6 +125,9 @@ INSTRUCTIONS = {
     memcpy(&bits, &half, 2);
     return bits;
 }""",
+    "kept_constant": """unsigned kept_constant(unsigned x) {
+    return x;
+}""",
     "among_digits": """float among_digits(unsigned word, unsigned mask) {
     return __uint_as_float((word & mask) | 0x4B000000u);
 }""",

@@ -26,9 +26,10 @@ from tiledsl.passes.gpu.layouts.shared_accesses import shared_layout, staged_lay
 from tiledsl.passes.gpu.lower.lower_dot import operand_access, read_method
 from tiledsl.passes.gpu.lower.lower_memory import Subscripts, access_vector, load_as, tile_subscripts
 from tiledsl.passes.gpu.lower.lowering import Lowering, Staged
-from tiledsl.passes.gpu.lower.next_turn_loads import MOST_BYTES, MOST_BYTES_OF_RUNS, NextTurnLoads
+from tiledsl.passes.gpu.lower.next_turn_loads import MOST_BYTES, NextTurnLoads
 from tiledsl.passes.gpu.lower.place_blocks import Turns
 from tiledsl.passes.gpu.products.known_ahead import ASYNC_BYTES, is_known_ahead
+from tiledsl.passes.gpu.products.operand_runs import MOST_BYTES_OF_RUNS
 from tiledsl.passes.gpu.products.plan_dot import plan_dot
 
 
