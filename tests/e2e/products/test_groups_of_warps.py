@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.zoo.cases import CASES
 from tests.support.gpu_code.cuda_on_host import aligned, host_compiler, run_on_host
 from tests.support.gpu_code.gpu_lowering import lowered, plans_for, run_as_launched
 from tiledsl import tile
@@ -197,9 +198,7 @@ def test_sums_that_a_turn_changes_stay_whole() -> None:
 
 def test_plans_for_few_rows_of_computed_weights() -> None:
     """As blocks are few: no second kernel adds parts."""
-    sizes = "m=16 n=14336 k=4096 b=2048 g=32 c=256"
     case = next(one for one in CASES if one.name == "i4 in groups, 16 rows")
-    assert case.sizes == sizes
     (kernel,) = case.fused().build(ARCH).module(ARCH, {}).kernels.values()
     assert " groups" in str(kernel.plan)
 

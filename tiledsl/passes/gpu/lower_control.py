@@ -143,6 +143,8 @@ def _lower_loop(
     )  # fmt: skip
     if pipeline is not None:
         pipeline.leave(loop.results[len(initial) :])
+    if grouped and isinstance(pipeline, Pipeline):
+        pipeline.end()  # sums meet where stages were
     for number, (result, lowered) in enumerate(zip(op.results, loop.results)):
         if number in grouped:
             lowered = meet(state, grouped[number], lowered, op.initial[number])

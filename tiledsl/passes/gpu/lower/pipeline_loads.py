@@ -241,6 +241,7 @@ class Pipeline:
         self.streams: list[Stream] = []
         self._reading: Value | None = None
         self._writing: Value | None = None
+        self._ended = False
 
     def begin(self) -> None:
         """Before the loop: buffers, and the copies of the first blocks, one less than there are stages."""
@@ -293,8 +294,10 @@ class Pipeline:
         """After the loop: what it carried besides, which nobody asks for."""
 
     def end(self) -> None:
-        """After the loop: no copy is left under way."""
-        self.state.emit(gpu.Wait, groups=0)
+        """After the loop, once: no copy is left under way."""
+        if not self._ended:
+            self.state.emit(gpu.Wait, groups=0)
+        self._ended = True
 
     def copy_if_there(
         self, number: Value, stage: Value, streams: Sequence[Stream] | None = None, *, apart: bool = False
