@@ -208,7 +208,9 @@ def _check_mma(op: gpu_ops.Mma) -> None:
     rows, columns = acc_tiles.reduced([1]), acc_tiles.reduced([0])
     a_digits, b_digits, of_rows = a_tiles.thread_digits, b_tiles.thread_digits, a_tiles.reduced([1])
     if op.groups > 1:  # the outermost threads of all have parts of K, neighbours each
-        apart = [tiles.thread_digits[:1] == (Digit(op.groups, axis, 1),) for axis, tiles in ((1, a_tiles), (0, b_tiles))]
+        apart = [
+            tiles.thread_digits[:1] == (Digit(op.groups, axis, 1),) for axis, tiles in ((1, a_tiles), (0, b_tiles))
+        ]
         problem = f"{named(a)} and {named(b)} are not laid out for {op.groups} groups of warps along K"
         demand(all(apart), problem, "see `tiled_layouts` in ir/gpu/matrix_instructions.py")
         a_digits, b_digits = a_digits[1:], b_digits[1:]

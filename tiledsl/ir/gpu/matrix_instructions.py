@@ -174,9 +174,7 @@ and `fma`."""
 FMA = INSTRUCTIONS["fma"]
 
 
-def fits(
-    instruction: MatrixInstruction, warps: tuple[int, int], shape: tuple[int, int, int], groups: int = 1
-) -> bool:
+def fits(instruction: MatrixInstruction, warps: tuple[int, int], shape: tuple[int, int, int], groups: int = 1) -> bool:
     """Whether tiles of M x N x K split evenly over the warps, and groups of them along K, and into whole instructions.
     `fma` fits always, in one group."""
     if instruction.is_fma:

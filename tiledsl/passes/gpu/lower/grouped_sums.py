@@ -1,4 +1,4 @@
-"""Products whose loop groups of warps share: each has a part of every turn, and sums of its own until the loop has ended.
+"""Products whose loop groups of warps share: each has a part of every turn, and sums of its own until the loop ends.
 
     for k in tile.range(K): acc = tile.dot(a[m, k], b[k, n], acc)         4 groups of 1 x 2 warps, tiles of 16 x 64
 

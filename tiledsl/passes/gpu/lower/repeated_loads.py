@@ -102,8 +102,8 @@ def _load_runs(
 def _load_apart(
     state: Lowering, op: ops.Load, layout: RegisterLayout, start: Value, by: int, vector: int
 ) -> Value | None:  # fmt: skip
-    """Where threads have whole runs of what is one element, or parts of these: the tile as memory has it, an element for
-    each part, and a view that repeats it, so that a loop may carry it as it came; None elsewhere."""
+    """Where threads have whole runs of what is one element, or parts of these: the tile as memory has it, an element
+    for each part, and a view that repeats it, so that a loop may carry it as it came; None elsewhere."""
     axis = _axis(op)
     ragged, part = state.ragged(op.result.shape), by
     while (split := layout.split(axis, part)) is None and part % 2 == 0 and part > 2:

@@ -21,7 +21,6 @@ from tiledsl.passes.gpu.layouts.capacities import ROOM_DEPTH, ROOM_DEPTH_OF_BYTE
 from tiledsl.passes.gpu.layouts.operand_sources import elementwise_inputs
 from tiledsl.passes.gpu.layouts.select_mma import choose_instruction
 from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
-from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
 from tiledsl.passes.gpu.plans.facts.grid_shape import GridShape, KnownSizes
 from tiledsl.passes.gpu.plans.facts.loop_lengths import length_of_first_or_last
 from tiledsl.passes.gpu.plans.facts.operation_units import units_of
@@ -68,8 +67,10 @@ class ThreadPlans(NamedTuple):
     beside_others: float = math.inf
 
 
-def thread_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> ThreadPlans:
-    """Plans for a grid with products."""
+def thread_plans(
+    grid: GridShape, machine: GpuMachine, sizes: KnownSizes, price: Callable[[Plan], float] | None = None
+) -> ThreadPlans:
+    """Plans for a grid with products. `price`: what the grid takes under a plan, by its resources."""
     if _is_back_to_back(grid):
         return ThreadPlans(_back_to_back_plans(grid, machine, sizes))
     dots, blocks = grid.dots, grid.blocks
@@ -78,8 +79,8 @@ def thread_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> Thr
         found = _best_tiling(grid, machine, sizes, whole=False)
     main = _main(dots, sizes.of)
     nest = found.nest if found is not None else _nest_of(grid, machine, sizes, whole=False)
-    if found is not None and nest.computed is not None:
-        found = found._replace(ranked=_priced_by_resources(grid, machine, sizes, main, found))
+    if found is not None and nest.computed is not None and price is not None:
+        found = found._replace(ranked=_priced_by_resources(grid, main, found, price))
         found = found._replace(best=next((p for p in found.ranked if _is_as_asked(p[1], found.asked)), found.ranked[0]))
     ranked = [tiling for _, tiling in found.ranked] if found is not None else [_smallest(nest)]
     plans = _product_plans(main, _behind_each_other(main, dots), blocks, nest, ranked)
@@ -96,15 +97,14 @@ def thread_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> Thr
 
 
 def _priced_by_resources(
-    grid: GridShape, machine: GpuMachine, sizes: KnownSizes, main: ops.Dot, found: _Found
+    grid: GridShape, main: ops.Dot, found: _Found, price: Callable[[Plan], float]
 ) -> Sequence[tuple[float, ThreadTiling]]:
     """The first tilings of a product of what threads compute in the order of what their grids cost too, which knows
     what is loaded how often, and what of it is on its way at a time."""
-    every, again = sizes.all_of(grid), list[tuple[float, ThreadTiling]]()
+    again: list[tuple[float, ThreadTiling]] = []
     for seconds, tiling in found.ranked[:MOST_PRICED]:
         (plan,) = _product_plans(main, [main], grid.blocks, found.nest, [tiling])
-        cost = GridCost(grid.nest, plan.grids[0], dict(plan.blocks), every, machine, sizes.alignment)
-        again.append((max(seconds, machine.speeds.launch + cost.times.seconds), tiling))
+        again.append((max(seconds, price(plan)), tiling))
     return [*sorted(again), *found.ranked[MOST_PRICED:]]
 
 
