@@ -125,9 +125,6 @@ INSTRUCTIONS = {
     memcpy(&bits, &half, 2);
     return bits;
 }""",
-    "kept_constant": """unsigned kept_constant(unsigned x) {
-    return x;
-}""",
     "among_digits": """float among_digits(unsigned word, unsigned mask) {
     return __uint_as_float((word & mask) | 0x4B000000u);
 }""",
@@ -204,6 +201,7 @@ INSTRUCTIONS = {
 """What the functions that hold inline PTX mean."""
 
 _HOST = """\
+static const struct { unsigned x, y, z; } blockIdx = {0, 0, 0};
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>

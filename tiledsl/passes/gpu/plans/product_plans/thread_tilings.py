@@ -56,6 +56,8 @@ RUN_DEPTH_BYTES = (256, 512)
 """The same where what is multiplied is computed in registers of fewer bytes, 16 of which a thread loads at once."""
 WHOLE_DEPTH_BYTES = (32, 64, 128)
 PLAIN_DEPTH = 16
+LANES = 4
+"""Of a warp, that have neighbouring runs of a row."""
 STAGES = (2, 3, 4)
 MOST_PLANS = 12
 """That are kept, each of another tile."""
@@ -181,7 +183,9 @@ def depths(search: ThreadSearch, tiling: ThreadTiling) -> Iterator[ThreadTiling]
         rows = (*rows, *RUN_DEPTH_BYTES)
     each = [power_of_two_up_to(max(1, row // nest.bytes // nest.together)) for row in rows]
     every = [PLAIN_DEPTH] if nest.plain and not nest.whole else [min(longest, max(least, one)) for one in each]
-    for depth in dict.fromkeys(every):
+    # lanes of a group load whole runs too
+    shortest = LANES * nest.computed.run if tiling.groups > 1 and nest.computed is not None else 0
+    for depth in dict.fromkeys(one for one in every if one >= shortest):
         option = tiling._replace(depth=depth * tiling.groups)
         ahead = bytes_ahead(nest, option)
         if ahead > MOST_BYTES_OF_RUNS:
