@@ -24,7 +24,6 @@ KNOWN: dict[str, str] = {
     # quantised weights
     "i4 in groups, 1 row": _UNPACKED,
     "i4 in groups, 16 rows": _UNPACKED,
-    "i8 in groups, 16 rows": "threads load and unpack what warpgroups then wait for: few programs hide it",
     "u4 in groups, zero points, 1 row": _UNPACKED,
     "u4 in groups, zero points, 16 rows": _UNPACKED,
     # folds and norms

@@ -201,6 +201,7 @@ INSTRUCTIONS = {
 """What the functions that hold inline PTX mean."""
 
 _HOST = """\
+static const struct { unsigned x, y, z; } blockIdx = {0, 0, 0};
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>

@@ -68,7 +68,7 @@ def _tiles(op: Mma, instruction: MatrixInstruction) -> tuple[int, int, int]:
         return layout.shape[axis] // (size * along)
 
     acc = op.acc.layout
-    depth = op.a.layout.shape[1] // instruction.k
+    depth = op.a.layout.shape[1] // (instruction.k * op.groups)
     return count(acc, 0, instruction.m), count(acc, 1, instruction.n), depth
 
 

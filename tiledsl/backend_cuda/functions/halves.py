@@ -40,6 +40,12 @@ define(
     return __byte_perm(low, high, (at ? 0x32u : 0x10u) | (at_1 ? 0x7600u : 0x5400u));
 }""",
 )
+define(
+    "kept_constant",
+    "x, in a register that the assembler does not know to be constant: it makes constants again for each use, and no"
+    " instruction takes two. Grids have one dimension",
+    "unsigned kept_constant(unsigned x) {\n    return x | blockIdx.z;\n}",
+)
 # As an asm, since one of its constants has to be in a register: see `among_digits`.
 define(
     "among_halves",
@@ -60,7 +66,8 @@ for _name, _flip, _less in (("i8", 0x88888888, 8), ("u8", 0, 0)):
     unsigned units = (at % 2u ? 0x2C00u : 0x3C00u) | (at_1 % 2u ? 0x2C00u : 0x3C00u) << 16;
     unsigned less = (at % 2u ? {0xD400 | _less << 4:#x}u : {0xE400 | _less:#x}u) | """
         f"""(at_1 % 2u ? {0xD400 | _less << 4:#x}u : {0xE400 | _less:#x}u) << 16;
-    return halves_fma(among_halves(both, mask, 0x64006400u ^ (mask & {_flip:#x}u)), units, less);
+    unsigned flipped = kept_constant(0x64006400u ^ (mask & {_flip:#x}u));
+    return halves_fma(among_halves(both, mask, flipped), units, kept_constant(less));
 }}""",
     )
 for _name, _flip, _less in (("i8", 0x00800080, 128), ("u8", 0, 0)):
@@ -69,6 +76,7 @@ for _name, _flip, _less in (("i8", 0x00800080, 128), ("u8", 0, 0)):
         f"byte `at` of one word and byte `at_1` of another, integers ({_name}), as a pair of f16",
         f"""unsigned halves_of_bytes_{_name}(unsigned low, unsigned high, unsigned at, unsigned at_1) {{
     unsigned both = __byte_perm(low, high, at * 0x11u + (4u + at_1) * 0x1100u);
-    return halves_add(among_halves(both, 0x00FF00FFu, {0x64006400 ^ _flip:#x}u), {(0xE400 | _less) * 0x10001:#x}u);
+    unsigned flipped = kept_constant({0x64006400 ^ _flip:#x}u);
+    return halves_add(among_halves(both, 0x00FF00FFu, flipped), {(0xE400 | _less) * 0x10001:#x}u);
 }}""",
     )

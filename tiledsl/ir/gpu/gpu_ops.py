@@ -537,6 +537,7 @@ class Mma(Op):
     """acc + a @ b by matrix instructions; `a`, `b` and `acc` are in the layouts that `instruction` asks for.
 
     `a` is [M, K], `b` is [K, N], `acc` [M, N]. See `ir/gpu/matrix_instructions.py`; `fma` multiplies and adds elements.
+    With `groups` of warps, each of which multiplies its own parts of K, `acc` is [groups * M, N]: the sums of each.
     """
 
     name = "gpu.mma"
@@ -544,10 +545,11 @@ class Mma(Op):
     b = operand()
     acc = operand()
     instruction = name_attribute()
+    groups = int_attribute(default=1)
 
     def infer_types(self) -> tuple[Type, ...]:
         a, b, acc = tile_type(self.a), tile_type(self.b), tile_type(self.acc)
         require(len(a.shape) == len(b.shape) == len(acc.shape) == 2, "operands are matrices")
-        fits = a.shape[1] == b.shape[0] and acc.shape == (a.shape[0], b.shape[1])
+        fits = a.shape[1] == b.shape[0] and acc.shape == (self.groups * a.shape[0], b.shape[1])
         require(fits, f"{format_shape(a.shape)} times {format_shape(b.shape)} onto {format_shape(acc.shape)}")
         return (acc,)

@@ -13,7 +13,7 @@ from tiledsl.ir.core import Op, Value
 from tiledsl.ir.gpu import gpu_ops
 from tiledsl.ir.gpu.matrix_instructions import INSTRUCTIONS
 from tiledsl.ir.layouts.conversions import convert_plan, slice_slots
-from tiledsl.ir.layouts.layout import RegisterLayout
+from tiledsl.ir.layouts.layout import Digit, RegisterLayout, spatial
 from tiledsl.ir.legality import IllegalError, demand, named
 from tiledsl.ir.types import TileType
 
@@ -208,7 +208,17 @@ def _check_mma(op: gpu_ops.Mma) -> None:
         outer.append(tiles)
     a_tiles, b_tiles, acc_tiles = outer
     rows, columns = acc_tiles.reduced([1]), acc_tiles.reduced([0])
-    whole = all(d.axis != 1 for d in a_tiles.thread_digits) and all(d.axis != 0 for d in b_tiles.thread_digits)
-    fits = whole and a_tiles.reduced([1]) == rows and b_tiles.reduced([0]) == columns
+    a_digits, b_digits, of_rows = a_tiles.thread_digits, b_tiles.thread_digits, a_tiles.reduced([1])
+    if op.groups > 1:  # the outermost threads of all have parts of K, neighbours each
+        apart = [
+            tiles.thread_digits[:1] == (Digit(op.groups, axis, 1),) for axis, tiles in ((1, a_tiles), (0, b_tiles))
+        ]
+        problem = f"{named(a)} and {named(b)} are not laid out for {op.groups} groups of warps along K"
+        demand(all(apart), problem, "see `tiled_layouts` in ir/gpu/matrix_instructions.py")
+        a_digits, b_digits = a_digits[1:], b_digits[1:]
+        rest = RegisterLayout(a_tiles.shape, a_digits, a_tiles.slot_digits)
+        of_rows = spatial(op.groups) * rest.reduced([1])
+    whole = all(d.axis != 1 for d in a_digits) and all(d.axis != 0 for d in b_digits)
+    fits = whole and of_rows == rows and b_tiles.reduced([0]) == columns
     problem = f"a warp does not have the rows of {named(a)} and columns of {named(b)} for its part of {named(acc)}"
     demand(fits, problem, "see `tiled_layouts` in ir/gpu/matrix_instructions.py")

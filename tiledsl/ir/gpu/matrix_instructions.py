@@ -174,31 +174,44 @@ and `fma`."""
 FMA = INSTRUCTIONS["fma"]
 
 
-def fits(instruction: MatrixInstruction, warps: tuple[int, int], shape: tuple[int, int, int]) -> bool:
-    """Whether tiles of M x N x K split evenly over the warps and into whole instructions. `fma` fits always."""
+def fits(instruction: MatrixInstruction, warps: tuple[int, int], shape: tuple[int, int, int], groups: int = 1) -> bool:
+    """Whether tiles of M x N x K split evenly over the warps, and groups of them along K, and into whole instructions.
+    `fma` fits always, in one group."""
     if instruction.is_fma:
-        return True
+        return groups == 1
     (wm, wn), (m, n, k) = warps, shape
-    return m % (instruction.m * wm) == 0 and n % (instruction.n * wn) == 0 and k % instruction.k == 0
+    return m % (instruction.m * wm) == 0 and n % (instruction.n * wn) == 0 and k % (instruction.k * groups) == 0
 
 
 def tiled_layouts(
-    instruction: MatrixInstruction, warps: tuple[int, int], shape: tuple[int, int, int], threads: int = 0
+    instruction: MatrixInstruction,
+    warps: tuple[int, int],
+    shape: tuple[int, int, int],
+    threads: int = 0,
+    groups: int = 1,
 ) -> tuple[RegisterLayout, RegisterLayout, RegisterLayout]:
     """The layouts of `a` [M, K], `b` [K, N] and the accumulator [M, N] of a `gpu.mma`. The shape must fit.
 
     Warp `row * warps[1] + column` works on one contiguous part of the rows and of the columns: instructions one after
     the other, the last axis fastest. If there are more `threads` than those of the warps, the others do the same again
     (0: there are not). For `fma` the warps only say how many threads there are.
+
+    With `groups` there are so many times these warps, and each group takes one instruction's part of K in turn, as each
+    other: instructions for runs of K go on group by group. The accumulator is [groups * M, N] then, group by group.
     """
     wm, wn = warps
     m, n, k = shape
     threads = threads or wm * wn * WARP
     if instruction.is_fma:
         return fma_layouts(threads, shape)
-    assert fits(instruction, warps, shape), f"{instruction} on {shape} does not fit {warps} warps"
+    assert fits(instruction, warps, shape, groups), f"{instruction} on {shape} does not fit {warps} warps"
+    rows, columns, steps = m // (instruction.m * wm), n // (instruction.n * wn), k // (instruction.k * groups)
+    if groups > 1:
+        a = local(1, steps) * spatial(1, groups) * spatial(wm, 1) * replicate(wn, 2) * local(rows, 1)
+        b = local(steps, 1) * spatial(groups, 1) * replicate(wm, 2) * spatial(1, wn) * local(1, columns)
+        sums = spatial(groups, 1) * spatial(wm, wn) * local(rows, columns)
+        return a * instruction.a_fragment, b * instruction.b_fragment, sums * instruction.accumulator_fragment
     copies = replicate(threads // (wm * wn * WARP), 2)
-    rows, columns, steps = m // (instruction.m * wm), n // (instruction.n * wn), k // instruction.k
     a = copies * spatial(wm, 1) * replicate(wn, 2) * local(rows, steps) * instruction.a_fragment
     b = copies * replicate(wm, 2) * spatial(1, wn) * local(steps, columns) * instruction.b_fragment
     accumulator = copies * spatial(wm, wn) * local(rows, columns) * instruction.accumulator_fragment

@@ -12,6 +12,7 @@ from tiledsl.ir.dtypes import i64
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.types import TileType, scalar
+from tiledsl.passes.gpu.lower.grouped_sums import first_sums, grouped_products, meet
 from tiledsl.passes.gpu.lower.lower_dot import batches_of, hold_operands
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.persistent_grids import lower_persistent_grid
@@ -107,8 +108,13 @@ def _lower_loop(
 ) -> None:
     if not state.grid.roles:
         hold_operands(state, op)
+    grouped = grouped_products(state, op)
     layouts = carried_layouts(state, op)
-    initial = [_carried(state, value, layout) for value, layout in zip(op.initial, layouts)]
+    layouts = [grouped[number].accumulator if number in grouped else one for number, one in enumerate(layouts)]
+    initial = [
+        first_sums(state, grouped[number], value.dtype) if number in grouped else _carried(state, value, layout)
+        for number, (value, layout) in enumerate(zip(op.initial, layouts))
+    ]
     extra = [] if pipeline is None else pipeline.carried()
     inside = carried_arguments(op, op.body)
     index_name = op.body.arguments[0].name
@@ -135,10 +141,14 @@ def _lower_loop(
         ops.For, types=types, name=[v.name for v in op.results], start=start, stop=stop, step=step,
         initial=[*initial, *extra], body=body,
     )  # fmt: skip
-    for result, lowered in zip(op.results, loop.results):
-        state.define(result, lowered)
     if pipeline is not None:
         pipeline.leave(loop.results[len(initial) :])
+    if grouped and isinstance(pipeline, Pipeline):
+        pipeline.end()  # sums meet where stages were
+    for number, (result, lowered) in enumerate(zip(op.results, loop.results)):
+        if number in grouped:
+            lowered = meet(state, grouped[number], lowered, op.initial[number])
+        state.define(result, lowered)
 
 
 def carried_layouts(state: Lowering, op: Op) -> list[RegisterLayout | None]:

@@ -27,6 +27,7 @@ from tiledsl.passes.analysis.phases import phases_of
 from tiledsl.passes.gpu.layouts.capacities import Capacities
 from tiledsl.passes.gpu.layouts.infer_layouts import LayoutInference, reshapes_units
 from tiledsl.passes.gpu.layouts.select_wgmma import plan_product
+from tiledsl.passes.gpu.lower.grouped_sums import met_layout
 from tiledsl.passes.gpu.lower.lower_dot import batched, batches_of, in_batches, lower_dot
 from tiledsl.passes.gpu.lower.lower_folds import lower_reduce, lower_scan, lower_sort
 from tiledsl.passes.gpu.lower.lower_memory import (
@@ -140,6 +141,8 @@ class _FunctionLowering:
             if grid.roles:
                 return batched(plan_product(op, self.capacities, grid).result, len(op.result.shape))
             plan = plan_dot(op, self.capacities, grid, self.machine)
+            if plan.groups > 1:
+                return met_layout(plan, op.dtype)
             return in_batches(plan.accumulator, batches_of(op, self.capacities))
 
         def operand_layouts(op: ops.Dot) -> dict[Value, RegisterLayout]:

@@ -109,6 +109,9 @@ class GridPlan:
     private: bool = False
     """Whether programs, of which each goes through many blocks, update small tensors in tables of their own first
     (`private_tables`)."""
+    groups: int = 1
+    """How many groups of warps share the loop of a product, each with a part of every turn; their sums are added in a
+    fixed order behind it."""
     flat: bool = False
     """Whether whole rows of packed tensors are moved as one run, by whole vectors through shared memory."""
 
@@ -221,6 +224,8 @@ def _grid_words(grid: GridPlan) -> list[str]:
     words = [f"{grid.threads} threads" + (f" x {grid.cluster}" if grid.cluster != 1 else "")]
     if grid.warps != (1, 1):
         words.append("{}x{} warps".format(*grid.warps))
+    if grid.groups != 1:
+        words.append(f"{grid.groups} groups")
     if grid.stages != 1:
         words.append(f"{grid.stages} stages")
     if grid.row_threads:
@@ -266,6 +271,7 @@ PRIVATE = "own tables"
 _THREADS = re.compile(r"(\d+) threads(?: x (\d+))?")
 _OF_GRID = {
     "warps": re.compile(r"(\d+)x(\d+) warps"),
+    "groups": re.compile(r"(\d+) groups"),
     "stages": re.compile(r"(\d+) stages"),
     "row_threads": re.compile(r"(\d+) per row"),
     "programs": re.compile(r"(\d+) programs"),

@@ -177,6 +177,36 @@ def test_warps_compute_whole_products(name: str, warps: tuple[int, int], copies:
     np.testing.assert_array_equal(multiplied(layouts, instruction, warps, a, b), a @ b)
 
 
+@pytest.mark.parametrize("name", [*MANUAL, *RUNS[::5]])
+@pytest.mark.parametrize("warps", [(1, 1), (1, 2), (2, 1)])
+@pytest.mark.parametrize("groups", [2, 4])
+def test_groups_of_warps_have_parts_of_the_sum(name: str, warps: tuple[int, int], groups: int) -> None:
+    """Each as if it were alone with its instructions' parts of K, which lie by turns."""
+    instruction = INSTRUCTIONS[name]
+    (wm, wn), steps = warps, 2
+    m, n, k = instruction.m * wm * 2, instruction.n * wn * 3, instruction.k * steps * groups
+    layouts = tiled_layouts(instruction, warps, (m, n, k), groups=groups)
+    alone = tiled_layouts(instruction, warps, (m, n, k // groups))
+    each = wm * wn * 32
+    assert [layout.threads for layout in layouts] == [each * groups] * 3
+    assert [layout.shape for layout in layouts] == [(m, k), (k, n), (groups * m, n)]
+    assert fits(instruction, warps, (m, n, k), groups)
+    assert not fits(instruction, warps, (m, n, k - instruction.k), groups)
+    generator = np.random.default_rng(3)
+    a, b = generator.integers(0, 9, (m, k)), generator.integers(0, 9, (k, n))
+    sums = [layouts[2].table[axis] for axis in range(2)]
+    for group in range(groups):
+        steps_of_group = [group + groups * step for step in range(steps)]
+        mine = np.concatenate([np.arange(s * instruction.k, (s + 1) * instruction.k) for s in steps_of_group])
+        threads = slice(group * each, (group + 1) * each)
+        # the same elements as a group alone has of its own columns and rows, in slots of the same fragments
+        of_a, of_b = (np.sort(m_[t.table][threads], axis=1) for m_, t in ((a, layouts[0]), (b, layouts[1])))
+        assert (of_a == np.sort(a[:, mine][alone[0].table], axis=1)).all()
+        assert (of_b == np.sort(b[mine][alone[1].table], axis=1)).all()
+        assert (sums[0][threads] == alone[2].table[0] + group * m).all()
+        assert (sums[1][threads] == alone[2].table[1]).all()
+
+
 def test_fits() -> None:
     instruction = INSTRUCTIONS["m16n8k16_f16_f32"]
     assert fits(instruction, (2, 2), (64, 48, 32))
@@ -184,6 +214,7 @@ def test_fits() -> None:
     assert not fits(instruction, (2, 4), (64, 48, 32))
     assert not fits(instruction, (2, 2), (64, 48, 24))
     assert fits(FMA, (4, 4), (1, 1, 1))
+    assert not fits(FMA, (4, 4), (1, 1, 2), 2)
 
 
 @given(

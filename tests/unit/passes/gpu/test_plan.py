@@ -20,7 +20,7 @@ GRIDS = st.builds(
     rows=NUMBERS, across=NUMBERS,
     copied=st.lists(st.integers(0, 9), max_size=3).map(tuple), lines=st.lists(st.integers(0, 9), max_size=3).map(tuple),
     flat=st.booleans(), counted=st.booleans(), swapped=st.booleans(), split=st.booleans(),
-    private=st.booleans(),
+    private=st.booleans(), groups=NUMBERS,
 )  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def test_text_is_read_back(plan: Plan) -> None:
 def test_every_field_is_drawn() -> None:
     of_grids = {"threads", "cluster", "warps", "stages", "row_threads", "programs", "raster"}
     of_grids |= {"roles", "splits", "rows", "resident", "copied", "lines", "across", "flat", "counted", "swapped"}
-    of_grids |= {"split", "private"}
+    of_grids |= {"split", "private", "groups"}
     assert set(GridPlan.__dataclass_fields__) == of_grids
     of_plans = {
         "grids",

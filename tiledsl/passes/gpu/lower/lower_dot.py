@@ -146,7 +146,9 @@ def multiply_step(
         pairs = [(a.cast(state, left), b.cast(state, right))]
     name, instruction = op.result.name, plan.instruction.name
     for left, right in pairs:
-        value = state.emit(gpu.Mma, name=name, a=left, b=right, acc=value, instruction=instruction).result
+        value = state.emit(
+            gpu.Mma, name=name, a=left, b=right, acc=value, instruction=instruction, groups=plan.groups
+        ).result  # fmt: skip
     return value
 
 

@@ -29,9 +29,6 @@ from tiledsl.passes.gpu.products.known_ahead import indices_known_ahead, is_know
 
 MOST_BYTES = 48
 """Of a thread, that such loads keep in registers for the next turn."""
-MOST_BYTES_OF_RUNS = 96
-"""The same where products take what is computed of these from registers, without which they would wait for each turn's.
-"""
 MOST_BYTES_OF_ROLES = 80
 """The same of a thread that multiplies by warpgroups: what it computes of these is written to shared memory at once."""
 

@@ -26,9 +26,10 @@ from tiledsl.passes.gpu.layouts.shared_accesses import shared_layout, staged_lay
 from tiledsl.passes.gpu.lower.lower_dot import operand_access, read_method
 from tiledsl.passes.gpu.lower.lower_memory import Subscripts, access_vector, load_as, tile_subscripts
 from tiledsl.passes.gpu.lower.lowering import Lowering, Staged
-from tiledsl.passes.gpu.lower.next_turn_loads import MOST_BYTES, MOST_BYTES_OF_RUNS, NextTurnLoads
+from tiledsl.passes.gpu.lower.next_turn_loads import MOST_BYTES, NextTurnLoads
 from tiledsl.passes.gpu.lower.place_blocks import Turns
 from tiledsl.passes.gpu.products.known_ahead import ASYNC_BYTES, is_known_ahead
+from tiledsl.passes.gpu.products.operand_runs import MOST_BYTES_OF_RUNS
 from tiledsl.passes.gpu.products.plan_dot import plan_dot
 
 
@@ -240,6 +241,7 @@ class Pipeline:
         self.streams: list[Stream] = []
         self._reading: Value | None = None
         self._writing: Value | None = None
+        self._ended = False
 
     def begin(self) -> None:
         """Before the loop: buffers, and the copies of the first blocks, one less than there are stages."""
@@ -292,8 +294,10 @@ class Pipeline:
         """After the loop: what it carried besides, which nobody asks for."""
 
     def end(self) -> None:
-        """After the loop: no copy is left under way."""
-        self.state.emit(gpu.Wait, groups=0)
+        """After the loop, once: no copy is left under way."""
+        if not self._ended:
+            self.state.emit(gpu.Wait, groups=0)
+        self._ended = True
 
     def copy_if_there(
         self, number: Value, stage: Value, streams: Sequence[Stream] | None = None, *, apart: bool = False

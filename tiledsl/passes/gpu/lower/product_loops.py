@@ -27,6 +27,7 @@ from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.types import scalar
+from tiledsl.passes.gpu.lower.grouped_sums import first_sums, meet
 from tiledsl.passes.gpu.lower.lower_dot import Operand, added, batched, multiply_step, nothing, operand
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.pipeline_loads import Pipeline, Stream
@@ -44,8 +45,9 @@ def lower_product_loop(state: Lowering, op: ops.Range, dot: ops.Dot, pipeline: P
     state.remark(dot, plan.reason)
     pipeline.begin()
     state.emit(gpu.Wait, groups=pipeline.stages - 2)
-    _ProductLoop(state, op, dot, plan, pipeline).lower(pipeline.turns.count)
+    sums = _ProductLoop(state, op, dot, plan, pipeline).lower(pipeline.turns.count)
     pipeline.end()
+    state.define(op.results[0], sums if plan.groups == 1 else meet(state, plan, sums, op.initial[0]))
 
 
 def _shares(streams: Sequence[Stream], steps: int) -> list[list[Stream]]:
@@ -66,12 +68,15 @@ class _ProductLoop:
         self.pipeline = pipeline
         self.layouts = plan.layouts(plan.step)[:2]
 
-    def lower(self, count: Value) -> None:
+    def lower(self, count: Value) -> Value:
+        """The sums behind the last turn: of several groups, if the plan has some."""
         state, op = self.state, self.op
         layout = batched(self.plan.accumulator, len(self.dot.result.shape))
         first = state.constant(0)
         last = state.constant(self.pipeline.stages - 1)
-        initial = [state.tile(op.initial[0], layout), *self._read(first, 0), first, last]
+        grouped = self.plan.groups > 1
+        sums = first_sums(state, self.plan, self.dot.dtype) if grouped else state.tile(op.initial[0], layout)
+        initial = [sums, *self._read(first, 0), first, last]
         body = Block([(scalar(i64), f"{op.body.arguments[0].name}_number")])
         for value in initial:
             body.add_argument(value.type, value.name)
@@ -82,7 +87,7 @@ class _ProductLoop:
             ops.For, types=[v.tile for v in initial], name=op.results[0].name, start=state.constant(0), stop=count,
             step=state.constant(1), initial=initial, body=body,
         )  # fmt: skip
-        state.define(op.results[0], loop.results[0])
+        return loop.results[0]
 
     def _turn(
         self, number: Value, carried: Value, left: Value, right: Value, reading: Value, writing: Value

@@ -102,20 +102,22 @@ def _load_runs(
 def _load_apart(
     state: Lowering, op: ops.Load, layout: RegisterLayout, start: Value, by: int, vector: int
 ) -> Value | None:  # fmt: skip
-    """Where threads have whole runs of what is one element: the tile as memory has it, and a view that repeats it, so
-    that a loop may carry it as it came; None elsewhere."""
+    """Where threads have whole runs of what is one element, or parts of these: the tile as memory has it, an element
+    for each part, and a view that repeats it, so that a loop may carry it as it came; None elsewhere."""
     axis = _axis(op)
-    split, ragged = layout.split(axis, by), state.ragged(op.result.shape)
-    if split is None or (any(at == axis for at, _ in ragged) and state.extent_multiple(op.result.shape[axis]) % by):
+    ragged, part = state.ragged(op.result.shape), by
+    while (split := layout.split(axis, part)) is None and part % 2 == 0 and part > 2:
+        part //= 2
+    if split is None or (any(at == axis for at, _ in ragged) and state.extent_multiple(op.result.shape[axis]) % part):
         return None
     indices, axes = _subscripts(state, op, start)
     narrow = split.reduced([axis + 1])
-    extents = [state.arithmetic("floordiv", extent, by) if at == axis else extent for at, extent in ragged]
+    extents = [state.arithmetic("floordiv", extent, part) if at == axis else extent for at, extent in ragged]
     loaded = state.emit(
         gpu.Load, name=op.result.name, tensor=state.tensors[op.tensor], indices=indices, extents=extents,
         other=None if op.other is None else state.scalar(op.other),
         axes=tuple(axis if along is None else along for along in axes), masked=tuple(at for at, _ in ragged),
-        checked=_checked(op), vector=max(1, vector // by), shape=narrow.shape, layout=narrow,
+        checked=_checked(op), vector=max(1, vector // part), repeat=by // part, shape=narrow.shape, layout=narrow,
     ).result  # fmt: skip
     return repeated_along(state, loaded, layout, axis)
 

@@ -8,7 +8,7 @@ Rules and figures are in docs/performance-notes.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 
@@ -136,7 +136,7 @@ def _plans_as_written(
         ]
         lying = dict(zip(tensors, alignment)), dict(zip(tensors, map(packed_bytes, laid)))
         if grid.dots:
-            by_threads = thread_plans(grid, machine, known)
+            by_threads = thread_plans(grid, machine, known, _price_of(grid, machine, known))
             split = split_grid(function, number, grid)
             if split is not None:
                 of_warpgroups = by_warpgroups(split.function, split.grid)[:specialised]
@@ -170,6 +170,17 @@ def _plans_as_written(
             plan = replace(plan, steps=tuple(one if step_and_phase(one)[0] > 1 else 0 for one in laid))
         ranked.setdefault(plan, _seconds(choices, grids, known, machine))
     return [RankedPlan(plan, seconds) for plan, seconds in ranked.items()]
+
+
+def _price_of(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> Callable[[Plan], float]:
+    """What a grid takes under a plan, by its resources."""
+    every = sizes.all_of(grid)
+
+    def price(plan: Plan) -> float:
+        cost = GridCost(grid.nest, plan.grids[0], dict(plan.blocks), every, machine, sizes.alignment)
+        return machine.speeds.launch + cost.times.seconds
+
+    return price
 
 
 def _seconds(

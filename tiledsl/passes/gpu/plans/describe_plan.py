@@ -55,6 +55,8 @@ def grid_words(grid: GridPlan) -> str:
         words.append(f"clusters of {grid.cluster} blocks")
     if grid.warps != (1, 1):
         words.append(f"{grid.warps[0]} x {grid.warps[1]} warps over a matrix product")
+    if grid.groups > 1:
+        words.append(f"{grid.groups} groups of warps share each loop")
     if grid.stages > 1:
         words.append(f"up to {grid.stages} stages")
     if grid.across > 1:

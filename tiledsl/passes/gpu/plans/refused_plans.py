@@ -97,8 +97,9 @@ def _faster_by_threads(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) 
     best, refused = refused_thread_tilings(grid, machine, sizes)
     found: list[tuple[float, str, str]] = []
     for seconds, one in refused:
-        rows, columns, depth, warps, _ = one.tiling
-        what = f"{rows} x {columns} in steps of {depth}, {math.prod(warps)} warps, {one.tiling.stages} stages,"
+        tiling = one.tiling
+        warps = f"{math.prod(tiling.warps)} warps" if tiling.groups == 1 else f"{tiling.groups} groups of warps"
+        what = f"{tiling.rows} x {tiling.columns} in steps of {tiling.depth}, {warps}, {tiling.stages} stages,"
         found.append((seconds, what, one.reason))
     return _reasons(best, found)
 

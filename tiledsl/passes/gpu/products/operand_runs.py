@@ -24,6 +24,11 @@ MOST_RUN = 32
 """Neighbours along K that a lane has of each row."""
 
 
+MOST_BYTES_OF_RUNS = 96
+"""Of what a thread computes these of, that it asks for a turn before and keeps in registers: without, products would
+wait for each turn's loads."""
+
+
 def computed_alone(dot: ops.Dot, warps: tuple[int, int]) -> bool | None:
     """Whether it is the left operand that threads compute of what they load, each warp its own part, or the right one;
     None where it is neither, or both, or the other one does not lie along K in memory, as lanes would read it."""

@@ -34,6 +34,17 @@ def products_of(op: ops.Range) -> tuple[ops.Dot, ...]:
     return dots if plain and only else ()
 
 
+def adds_up_alone(dot: ops.Dot) -> bool:
+    """Whether nothing sees the sums of a product before its loop has ended: groups of warps may have some each."""
+    loop = None if dot.parent is None else dot.parent.parent
+    if not isinstance(loop, ops.Range) or dot.acc is None or len(dot.result.shape) != 2:
+        return False
+    given, carried = yielded(loop.body), loop.body.arguments[1:]
+    if dot.acc not in carried or sum(dot.acc.users.values()) != 1 or sum(dot.result.users.values()) != 1:
+        return False
+    return given[carried.index(dot.acc)] is dot.result
+
+
 def are_alike(dots: tuple[ops.Dot, ...]) -> bool:
     """Whether products have one left operand, and right ones of the same shape and dtype: their loop may bring all of
     them in one stage."""

@@ -11,8 +11,11 @@ import tiledsl
 from tiledsl import tile
 from tiledsl.passes.gpu.plans.product_plans.thread_cost import (
     MOST_REGISTERS,
+    ComputedOperand,
     ThreadNest,
     ThreadTiling,
+    bytes_ahead,
+    meeting_clocks,
     registers_of,
     resident_blocks,
     thread_seconds,
@@ -70,6 +73,37 @@ def test_the_cost_agrees_with_what_was_measured(shape: tuple[int, int, int]) -> 
 @pytest.mark.parametrize(("of_plan", "registers"), COMPILED)
 def test_registers(of_plan: tuple[int, int, int, tuple[int, int], int], registers: int) -> None:
     assert registers_of(ThreadNest(4096, 4096, 4096), tiling(*of_plan)) == pytest.approx(registers, rel=0.2)
+
+
+NIBBLES = ComputedOperand(False, 0.516, 4.25, 32, False)
+"""Of a right operand in groups with scales, which threads compute."""
+
+
+def test_groups_of_warps_where_blocks_are_few() -> None:
+    """Each as deep as one, with sums of its own; not of products whose sums a turn sees, nor with warps enough."""
+    few, many = ThreadNest(16, 4096, 4096, alone=True), ThreadNest(4096, 4096, 4096, alone=True)
+    options = ThreadSearch(few, HOPPER).tilings()
+    assert {option.groups for option in options} == {1, 2, 4, 8}
+    assert {option.groups for option in ThreadSearch(many, HOPPER).tilings()} == {1}
+    assert {option.groups for option in ThreadSearch(few._replace(alone=False), HOPPER).tilings()} == {1}
+    assert all(option.threads <= 512 for option in options if option.groups > 1)
+    one = tiling(16, 64, 128, (1, 2), 2)
+    four = one._replace(depth=512, groups=4)
+    assert four.threads == 4 * one.threads
+    assert registers_of(few, four) == registers_of(few, one)
+    assert meeting_clocks(few, one, HOPPER) == 0 < meeting_clocks(few, four, HOPPER)
+
+
+def test_what_is_computed_is_asked_for_a_turn_before() -> None:
+    """64 columns of a warp, 128 deep, would be more than its threads have room for."""
+    nest, search = ThreadNest(16, 14336, 4096, alone=True, computed=NIBBLES), []
+    assert bytes_ahead(nest, tiling(16, 64, 128, (1, 2), 2)) == pytest.approx(66, abs=1)
+    assert bytes_ahead(nest, tiling(16, 64, 256, (1, 2), 2)._replace(groups=2)) == pytest.approx(66, abs=1)
+    found = ThreadSearch(nest, HOPPER, search).tilings()
+    assert all(bytes_ahead(nest, option) <= 96 for option in found)
+    assert any("bytes a turn before" in one.reason for one in search)
+    in_ring = nest._replace(computed=NIBBLES._replace(in_ring=True))
+    assert bytes_ahead(in_ring, tiling(16, 64, 256, (1, 1), 2)) == 0
 
 
 def test_registers_of_deeper_instructions() -> None:

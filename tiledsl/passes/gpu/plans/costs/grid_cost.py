@@ -58,7 +58,7 @@ from tiledsl.passes.gpu.plans.costs.shared_windows import SharedWindows
 from tiledsl.passes.gpu.plans.facts.joined_loads import joined_loads
 from tiledsl.passes.gpu.plans.facts.operation_units import UnitCounts, units_of
 from tiledsl.passes.gpu.plans.facts.private_tables import PrivateTable, private_tables
-from tiledsl.passes.gpu.plans.product_plans.thread_cost import HELD, WORD_BYTES
+from tiledsl.passes.gpu.plans.product_plans.thread_cost import COMPUTED_BETWEEN_WAITS, ENOUGH_WARPS, HELD, WORD_BYTES
 from tiledsl.passes.gpu.plans.product_plans.warpgroup_cost import CACHED_SHARE, CLUSTER_CLOCKS, CLUSTER_FOLD_CLOCKS
 from tiledsl.passes.gpu.products.load_parts import whole_of
 from tiledsl.passes.gpu_machine import GpuMachine
@@ -123,8 +123,6 @@ ROUNDING = 1e-9
 """By which sums of times may differ for the order in which they are added."""
 NEAR_SHARE = 0.125
 """Of L2, how far apart elements lie that programs of about the same time ask for."""
-ENOUGH_WARPS = 8
-"""Of a multiprocessor, that issue an instruction of each scheduler in every clock, by turns."""
 FMA_SHARE = 0.62
 """Of the rate of single multiply-adds, what products of threads reach: their operands come from shared memory."""
 
@@ -180,10 +178,11 @@ class GridCost:
         threads = grid.threads_of_tile
         found = min(machine.max_blocks_per_multiprocessor, LARGE // threads)
         if self.nest.dots:
-            elements = max(
-                math.prod(map(self._room, dot.op.result.shape)) * dot.op.dtype.bytes for dot in self.nest.dots
-            )
-            found = min(found, machine.registers // (elements // WORD_BYTES + HELD * threads))
+            bytes_ = max(math.prod(map(self._room, dot.op.result.shape)) * dot.op.dtype.bytes for dot in self.nest.dots)
+            bytes_ *= grid.groups
+            if grid.groups > 1:  # what is loaded a turn before, and what is computed of
+                bytes_ += int(2 * sum(self._turn_bytes.values()))
+            found = min(found, machine.registers // (bytes_ // WORD_BYTES + HELD * threads))
         elif self.nest.loops and not grid.programs:
             held = registers(self.nest, grid, self.counts) + sum(map(self._windows.words, self.nest.accesses))
             found = min(found, int(machine.registers / (threads * held)))
@@ -611,10 +610,19 @@ class GridCost:
     @property
     def _turn_by_turn(self) -> float:
         """Seconds in which one multiprocessor alone would bring these from memory, a latency for each turn."""
-        each = ((a, self.counts.turns(a.loops[-1]).number) for a in self._loaded_by_turns)
-        under_way = sum(self.moved_bytes(access) / max(1.0, turns) for access, turns in each)
         brought = sum(map(self._from_memory, self._loaded_by_turns))
+        under_way = sum(bytes_ * self._turns_ahead(access) for access, bytes_ in self._turn_bytes.items())
         return brought / max(1.0, under_way * self._at_once) * self._latency
+
+    @cached_property
+    def _turn_bytes(self) -> dict[Access, float]:
+        """Bytes that one block loads by each of these for a turn."""
+        turns = {a: max(1.0, self.counts.turns(a.loops[-1]).number) for a in self._loaded_by_turns}
+        return {access: self.moved_bytes(access) / number for access, number in turns.items()}
+
+    def _turns_ahead(self, access: Access) -> int:
+        """How many turns before one of these is asked for: what each thread has its own part of waits in stages."""
+        return max(1, self.grid.stages - 1) if access.repeats == 1 else 1
 
     @property
     def _at_once(self) -> float:
@@ -681,7 +689,7 @@ class GridCost:
         issued = (self.work.arithmetic + self.work.doubles) / self.speeds.instructions
         if self._loaded_by_turns:  # few warps, each of which waits for what it computed last
             warps = self._at_once * self.grid.threads_of_tile / WARP
-            issued /= min(1.0, warps / ENOUGH_WARPS)
+            issued *= COMPUTED_BETWEEN_WAITS / min(1.0, warps / ENOUGH_WARPS)
         return max(issued, self.work.doubles / self.speeds.doubles)
 
     def _width(self, access: Access) -> float:

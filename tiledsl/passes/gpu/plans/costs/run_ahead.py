@@ -33,10 +33,11 @@ BESIDE = 24
 
 @dataclass(frozen=True)
 class LoadsAhead:
-    """What a loop of a grid loads: bytes that a block copies in a turn, and the turns."""
+    """What a loop of a grid loads: bytes that a block copies in a turn, and the turns; by which accesses."""
 
     turn_bytes: int
     turns: float
+    accesses: frozenset[Access] = frozenset()
 
 
 def loads_ahead(nest: LoopNest, grid: GridPlan, counts: WorkCounts) -> LoadsAhead | None:
@@ -52,8 +53,9 @@ def _of_loop(nest: LoopNest, loop: NestLoop, grid: GridPlan, counts: WorkCounts)
     if definition is None or loop.outer or (definition.block.kind == "fixed" and definition.block.size == 1):
         return None
     turns = counts.turns(loop).number / max(1, counts.programs)
-    bytes_ = sum(_tile_bytes(access, counts) for access in _streams(nest, loop, grid, counts))
-    return LoadsAhead(int(bytes_) // grid.cluster, turns) if bytes_ and turns >= FEWEST_TURNS else None
+    streams = frozenset(_streams(nest, loop, grid, counts))
+    bytes_ = sum(_tile_bytes(access, counts) for access in streams)
+    return LoadsAhead(int(bytes_) // grid.cluster, turns, streams) if bytes_ and turns >= FEWEST_TURNS else None
 
 
 def _streams(nest: LoopNest, loop: NestLoop, grid: GridPlan, counts: WorkCounts) -> Iterator[Access]:
@@ -100,10 +102,16 @@ def _tile_bytes(access: Access, counts: WorkCounts) -> float:
 
 
 def registers(nest: LoopNest, grid: GridPlan, counts: WorkCounts) -> float:
-    """About what a thread of a grid with loops takes: what it loads in a turn, and the largest tile of 32 bits."""
+    """About what a thread of a grid with loops takes: what it loads in a turn, each element of memory once and nothing
+    of what waits in a ring, and the largest tile of 32 bits."""
     threads = grid.threads * grid.cluster
+    ahead = loads_ahead(nest, grid, counts) if grid.stages > 1 else None
     loaded = [
-        sum(_tile_bytes(a, counts) for a in nest.accesses if a.is_read and a.loops and a.loops[-1] is loop)
+        sum(
+            _tile_bytes(a, counts) / a.repeats
+            for a in nest.accesses
+            if a.is_read and a.loops and a.loops[-1] is loop and (ahead is None or a not in ahead.accesses)
+        )
         for loop in nest.loops
     ]
     largest = max((math.prod(map(counts.number, work.shape)) for work in nest.elementwise), default=1)

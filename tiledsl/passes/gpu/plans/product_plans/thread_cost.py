@@ -54,6 +54,13 @@ SPLIT_SHARE = 0.73
 reached: products of 512 to 4096 took 1.19 to 1.41 times as long (H100)."""
 SCHEDULERS = 4
 """Of a multiprocessor, each with warps of its own."""
+COMPUTED_BETWEEN_WAITS = 1.6
+"""How many times as long instructions take that all wait for what was asked for before, and that all wait for then: two
+warps of a scheduler, of whose instructions most go to pipes of half the width. Weights of 4 bits and 256 rows, by
+warpgroups: turns of 128 x 224 took 3100 clocks on an H200, of 256 x 112 half as deep 1440, with one factor for both. 16
+rows in 4 parts took 22.8 us, 18.0 without, with zero points 26.1 and 21.9."""
+ENOUGH_WARPS = 8
+"""Of a multiprocessor, that issue an instruction of each scheduler in every clock, by turns."""
 FMA_SHARE = 0.8
 """Of the multiply-adds that threads could issue, those that they do in a product."""
 
@@ -102,6 +109,8 @@ class ThreadNest(NamedTuple):
     split: bool = False
     """Whether threads make planes of operands of f32 as they read them."""
     computed: ComputedOperand | None = None
+    alone: bool = False
+    """Whether nothing sees its sums before the loop has ended: groups of warps may share it."""
     made_of: tuple[int, int] = (1, 1)
     """Elements that the loop loads for each element of the left operand, and of the right one: more where these are
     folds."""
@@ -130,10 +139,12 @@ class ThreadTiling(NamedTuple):
     depth: int = 0
     warps: tuple[int, int] = (2, 2)
     stages: int = 0
+    groups: int = 1
+    """Of warps, each of which takes its part of a turn's depth, and has sums of its own."""
 
     @property
     def threads(self) -> int:
-        return 32 * self.warps[0] * self.warps[1]
+        return 32 * self.warps[0] * self.warps[1] * self.groups
 
 
 def in_registers(nest: ThreadNest, tiling: ThreadTiling) -> ComputedOperand | None:
@@ -141,7 +152,16 @@ def in_registers(nest: ThreadNest, tiling: ThreadTiling) -> ComputedOperand | No
     computed = nest.computed
     if computed is None or not computed.run or tiling.warps[1 if computed.is_left else 0] > 1:
         return None
-    return computed if tiling.depth * nest.bytes >= LEAST_RUNS else None
+    return computed if tiling.depth // tiling.groups * nest.bytes >= LEAST_RUNS else None
+
+
+def bytes_ahead(nest: ThreadNest, tiling: ThreadTiling) -> float:
+    """Of a thread, that it asks for a turn before: what it computes an operand of, if that does not wait in stages."""
+    computed = in_registers(nest, tiling)
+    if computed is None or computed.in_ring:
+        return 0.0
+    side = tiling.rows // tiling.warps[0] if computed.is_left else tiling.columns // tiling.warps[1]
+    return side * (tiling.depth // tiling.groups) * computed.bytes / 32
 
 
 def stage_bytes(nest: ThreadNest, tiling: ThreadTiling) -> int:
@@ -157,7 +177,7 @@ def stage_bytes(nest: ThreadNest, tiling: ThreadTiling) -> int:
 def sums_of(nest: ThreadNest, tiling: ThreadTiling) -> int:
     """Registers of a thread that hold sums; those of products of planes are parts of others."""
     elements = tiling.rows * tiling.columns * nest.beside * nest.together * (2 if nest.planes > 1 or nest.split else 1)
-    return -(-elements * nest.sum_bytes // WORD_BYTES // tiling.threads)
+    return -(-elements * tiling.groups * nest.sum_bytes // WORD_BYTES // tiling.threads)
 
 
 def registers_of(nest: ThreadNest, tiling: ThreadTiling) -> int:
@@ -176,7 +196,7 @@ def registers_of(nest: ThreadNest, tiling: ThreadTiling) -> int:
         side, other = (rows, columns) if computed.is_left else (columns, rows)
         held = nest.bytes * (1.0 if other > FRAGMENT else RUN_SHARE)
         loaded = computed.bytes * (1 if computed.in_ring else 2)
-        beside += int(side * tiling.depth * (loaded + held) / WORD_BYTES / 32)
+        beside += int(side * (tiling.depth // tiling.groups) * (loaded + held) / WORD_BYTES / 32)
     return max(sums_of(nest, tiling) + 2 * operands + beside, before) + HELD
 
 
@@ -207,14 +227,14 @@ def thread_seconds(nest: ThreadNest, tiling: ThreadTiling, machine: GpuMachine) 
     latency = speeds.latency + COPY_CLOCKS
     copies = (latency + staged / speeds.l2_bytes_each) / max(1, tiling.stages - 1)
     turns = -(-nest.depth // tiling.depth)
-    if nest.computed is not None and not nest.computed.in_ring:  # asked for a turn before
-        copies = max(copies, speeds.memory_latency)
+    if nest.computed is not None:  # what it is computed of comes from memory
+        ahead = max(1, tiling.stages - 1) if nest.computed.in_ring else 1
+        copies = max(copies, speeds.memory_latency / ahead)
 
     def of_round(beside: int) -> float:
-        share = min(1.0, beside * tiling.threads / 32 / SCHEDULERS)
-        work = beside * _turn_clocks(nest, tiling, machine, taken, share)
+        work = beside * _turn_clocks(nest, tiling, machine, taken, beside * tiling.threads / 32)
         turn = together(max(work, work / beside + BARRIER_CLOCKS), copies + work * (tiling.stages < 2))
-        return turns * turn + ENDS_CLOCKS + latency
+        return turns * turn + ENDS_CLOCKS + latency + beside * meeting_clocks(nest, tiling, machine)
 
     full, rest = divmod(each, resident)
     clocks = full * of_round(resident) + (of_round(rest) if rest else 0.0)
@@ -227,25 +247,26 @@ def thread_seconds(nest: ThreadNest, tiling: ThreadTiling, machine: GpuMachine) 
     return speeds.launch + together(clocks / speeds.clock, memory)
 
 
-def _turn_clocks(nest: ThreadNest, tiling: ThreadTiling, machine: GpuMachine, taken: float, share: float) -> float:
-    """What one block's turn takes of a multiprocessor. `taken`: bytes from L2 in a clock. `share`: of its schedulers,
-    those that have a warp."""
+def _turn_clocks(nest: ThreadNest, tiling: ThreadTiling, machine: GpuMachine, taken: float, busy: float) -> float:
+    """What one block's turn takes of a multiprocessor. `taken`: bytes from L2 in a clock. `busy`: warps of all blocks
+    that it has at a time."""
     speeds, (down, across) = machine.speeds, tiling.warps
     columns = tiling.columns * nest.beside
     multiplied = tiling.rows * columns * tiling.depth * nest.together * nest.products
     single = speeds.doubles if nest.bytes > WORD_BYTES else speeds.instructions
     rate = single * FMA_SHARE if nest.plain else speeds.mma_of(nest.multiplied_bytes)
-    rate *= share
+    rate *= min(1.0, busy / SCHEDULERS)
     staged = stage_bytes(nest, tiling)
     read = (tiling.rows * across + columns * down) * tiling.depth * nest.staged_bytes
     by_lanes = _read_by_lanes(nest, tiling) if nest.plain else READ_INSTRUCTIONS * read
-    warps = down * across
+    warps = down * across * tiling.groups
     instructions = COPY_INSTRUCTIONS * staged / 512 + by_lanes / 512 + TURN_INSTRUCTIONS * warps
     instructions += multiplied / (32 if nest.plain else 4096 // nest.multiplied_bytes)
     if nest.computed is not None:
         side = tiling.rows if nest.computed.is_left else columns
         alone = in_registers(nest, tiling) is not None
         instructions += nest.computed.instructions * side * tiling.depth / 32 + RUN_INSTRUCTIONS * warps
+        instructions *= COMPUTED_BETWEEN_WAITS / min(1.0, busy / ENOUGH_WARPS)
         staged += int(nest.computed.bytes * side * tiling.depth * (not alone or not nest.computed.in_ring))
         if alone:
             read -= side * tiling.depth * nest.staged_bytes
@@ -255,6 +276,14 @@ def _turn_clocks(nest: ThreadNest, tiling: ThreadTiling, machine: GpuMachine, ta
         multiplied / rate, read / speeds.shared_bytes, instructions * 32 / speeds.instructions, staged / taken
     )
     return clocks / SPLIT_SHARE if nest.split else clocks
+
+
+def meeting_clocks(nest: ThreadNest, tiling: ThreadTiling, machine: GpuMachine) -> float:
+    """What it takes of a multiprocessor that sums of several groups are written to shared memory, and read."""
+    if tiling.groups == 1:
+        return 0.0
+    bytes_ = tiling.groups * tiling.rows * tiling.columns * nest.sum_bytes
+    return 2 * (BARRIER_CLOCKS + bytes_ / machine.speeds.shared_bytes)
 
 
 def _read_by_lanes(nest: ThreadNest, tiling: ThreadTiling) -> int:

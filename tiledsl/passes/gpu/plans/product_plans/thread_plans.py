@@ -42,11 +42,14 @@ from tiledsl.passes.gpu.plans.product_plans.thread_tilings import (
     ThreadSearch,
 )
 from tiledsl.passes.gpu.products.operand_runs import computed_side, run_of
+from tiledsl.passes.gpu.products.plan_dot import may_be_grouped
 from tiledsl.passes.gpu.products.streamed_loads import computed_sources
 from tiledsl.passes.gpu.products.window_rows import window_rows
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.support.powers_of_two import power_of_two_from
 
+MOST_PRICED = 48
+"""Tilings of which it is counted what their grids cost: the first ones of those of products of what threads compute."""
 SPECIAL_INSTRUCTIONS = 8
 """That one on the unit of exponentials takes the time of."""
 SizeOf = Callable[["Dim | None"], int]
@@ -64,8 +67,10 @@ class ThreadPlans(NamedTuple):
     beside_others: float = math.inf
 
 
-def thread_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> ThreadPlans:
-    """Plans for a grid with products."""
+def thread_plans(
+    grid: GridShape, machine: GpuMachine, sizes: KnownSizes, price: Callable[[Plan], float] | None = None
+) -> ThreadPlans:
+    """Plans for a grid with products. `price`: what the grid takes under a plan, by its resources."""
     if _is_back_to_back(grid):
         return ThreadPlans(_back_to_back_plans(grid, machine, sizes))
     dots, blocks = grid.dots, grid.blocks
@@ -74,6 +79,9 @@ def thread_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> Thr
         found = _best_tiling(grid, machine, sizes, whole=False)
     main = _main(dots, sizes.of)
     nest = found.nest if found is not None else _nest_of(grid, machine, sizes, whole=False)
+    if found is not None and nest.computed is not None and price is not None:
+        found = found._replace(ranked=_priced_by_resources(grid, main, found, price))
+        found = found._replace(best=next((p for p in found.ranked if _is_as_asked(p[1], found.asked)), found.ranked[0]))
     ranked = [tiling for _, tiling in found.ranked] if found is not None else [_smallest(nest)]
     plans = _product_plans(main, _behind_each_other(main, dots), blocks, nest, ranked)
     granule = (16, 1) if has_whole_rows(dots, blocks) else (8, 32)
@@ -86,6 +94,18 @@ def thread_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> Thr
         found.best[0] if found is not None and known else math.inf,
         found.best[0] if found is not None else math.inf,
     )
+
+
+def _priced_by_resources(
+    grid: GridShape, main: ops.Dot, found: _Found, price: Callable[[Plan], float]
+) -> Sequence[tuple[float, ThreadTiling]]:
+    """The first tilings of a product of what threads compute in the order of what their grids cost too, which knows
+    what is loaded how often, and what of it is on its way at a time."""
+    again: list[tuple[float, ThreadTiling]] = []
+    for seconds, tiling in found.ranked[:MOST_PRICED]:
+        (plan,) = _product_plans(main, [main], grid.blocks, found.nest, [tiling])
+        again.append((max(seconds, price(plan)), tiling))
+    return [*sorted(again), *found.ranked[MOST_PRICED:]]
 
 
 def _is_back_to_back(grid: GridShape) -> bool:
@@ -269,6 +289,7 @@ def read_thread_nest(
         planes=ops.PLANES if dot.precision == "planes" else 1,
         split=dot.precision == "split",
         computed=_computed_operand(dot, machine) if len(grid.dots) == 1 and beside == together == 1 else None,
+        alone=len(grid.dots) == 1 and not whole and not instruction.is_fma and may_be_grouped(dot, machine),
         made_of=(_made_of(dot, dot.a, size_of), _made_of(dot, dot.b, size_of)),
     )
 
@@ -290,9 +311,9 @@ def _computed_operand(dot: ops.Dot, machine: GpuMachine) -> ComputedOperand | No
         if isinstance(value.op, (ops.Map, ops.Cast)) and min(axes) >= 0
     ]
     instructions = sum(one.arithmetic + SPECIAL_INSTRUCTIONS * one.special for one in units)
-    bytes_ = sum(load.result.dtype.bytes / repeats(load) for load in loads)
-    in_ring = all(repeats(load) == 1 for load in loads)
-    return ComputedOperand(is_left, bytes_, instructions, run_of(dot, is_left=is_left), in_ring)
+    bytes_ = {load: load.result.dtype.bytes / repeats(load) for load in loads}
+    in_ring = repeats(max(bytes_, key=bytes_.__getitem__)) == 1
+    return ComputedOperand(is_left, sum(bytes_.values()), instructions, run_of(dot, is_left=is_left), in_ring)
 
 
 def _made_of(dot: ops.Dot, operand: Value, size_of: SizeOf) -> int:
@@ -336,7 +357,7 @@ def _product_plans(
     for tiling in [one for one in ranked if _is_as_asked(one, asked)] or ranked:
         sides = {row: tiling.rows, column: tiling.columns, **{_sides(one)[2]: tiling.depth for one in dots}}
         chosen = tuple((name, sides.get(name, 1)) for name in open_)
-        grid = GridPlan(tiling.threads, 1, tiling.warps, tiling.stages, raster=8)
+        grid = GridPlan(tiling.threads, 1, tiling.warps, tiling.stages, raster=8, groups=tiling.groups)
         found.setdefault((tiling.rows, tiling.columns), Plan((grid,), blocks=chosen))
     return list(found.values())[:MOST_PLANS]
 

@@ -19,6 +19,7 @@ from tiledsl.passes.gpu.plans.product_plans.thread_cost import (
     MOST_REGISTERS,
     ThreadNest,
     ThreadTiling,
+    bytes_ahead,
     in_registers,
     registers_of,
     resident_blocks,
@@ -26,6 +27,7 @@ from tiledsl.passes.gpu.plans.product_plans.thread_cost import (
     sums_of,
     thread_seconds,
 )
+from tiledsl.passes.gpu.products.operand_runs import MOST_BYTES_OF_RUNS
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_up_to
 
@@ -33,6 +35,14 @@ PARTS = ((16, 16), (16, 32), (16, 64), (32, 16), (32, 32), (32, 64), (64, 32), (
 """Of a tile, that one warp multiplies by matrix instructions: more rows and columns read less for each product."""
 WARPS = ((1, 2), (2, 1), (1, 4), (2, 2), (4, 1), (2, 4), (4, 2))
 """How warps share a tile."""
+GROUPS = (2, 4, 8)
+"""Of warps that share a loop, each with sums of its own: as blocks are few."""
+GROUPED_WARPS = ((1, 1), *WARPS[:2], (1, 3), (1, 7))
+"""How the warps of each of them share a tile: also so that blocks of odd width are one for each multiprocessor."""
+MOST_GROUPED = 16
+"""Warps of a block in groups."""
+FEW_WARPS = 8
+"""Of a multiprocessor, in one group each: more keep it busy by themselves."""
 PLAIN_TILES = (
     (128, 128, (8, 1)), (64, 64, (4, 1)), (32, 32, (4, 1)), (16, 16, (2, 1)),
     (64, 128, (4, 1)), (128, 64, (4, 1)), (32, 256, (4, 1)), (256, 32, (4, 1)), (32, 128, (4, 1)), (128, 32, (4, 1)),
@@ -42,10 +52,12 @@ PLAIN_TILES = (
 are for products with few columns, or few rows: threads have 32 or 64 sums there too."""
 DEPTH_BYTES = (64, 128)
 """Of a row of a stage: a half or a whole of a row of the swizzle."""
-RUN_DEPTH_BYTES = 256
+RUN_DEPTH_BYTES = (256, 512)
 """The same where what is multiplied is computed in registers of fewer bytes, 16 of which a thread loads at once."""
 WHOLE_DEPTH_BYTES = (32, 64, 128)
 PLAIN_DEPTH = 16
+LANES = 4
+"""Of a warp, that have neighbouring runs of a row."""
 STAGES = (2, 3, 4)
 MOST_PLANS = 12
 """That are kept, each of another tile."""
@@ -124,6 +136,25 @@ def tiles(search: ThreadSearch, tiling: ThreadTiling) -> Iterator[ThreadTiling]:
             search.refuse(option, f"a thread would hold {sums} registers of sums, and has room for {MOST_SUMS}")
             continue
         yield option
+    if nest.alone:
+        yield from _in_groups(search, tiling)
+
+
+def _in_groups(search: ThreadSearch, tiling: ThreadTiling) -> Iterator[ThreadTiling]:
+    """Tiles whose loops groups of warps share, where one group for each would leave multiprocessors idle."""
+    nest, machine = search.nest, search.machine
+    most = max(FRAGMENT, power_of_two_from(nest.rows)), max(FRAGMENT, power_of_two_from(nest.columns))
+    for rows, columns in PARTS:
+        for down, across in GROUPED_WARPS:
+            option = tiling._replace(rows=down * rows, columns=across * columns, warps=(down, across))
+            if option.rows > most[0] * down or option.columns > most[1]:
+                continue  # warps would have nothing but padding
+            blocks = -(-nest.rows // option.rows) * -(-nest.columns // option.columns) * nest.batches
+            if blocks * down * across >= FEW_WARPS * machine.multiprocessors or sums_of(nest, option) > MOST_SUMS:
+                continue
+            for groups in GROUPS:
+                if down * across * groups <= MOST_GROUPED:
+                    yield option._replace(groups=groups)
 
 
 def _whole_rows(search: ThreadSearch, tiling: ThreadTiling) -> Iterator[ThreadTiling]:
@@ -148,12 +179,20 @@ def depths(search: ThreadSearch, tiling: ThreadTiling) -> Iterator[ThreadTiling]
     least = ROOM_DEPTH if nest.bytes > 1 else ROOM_DEPTH_OF_BYTES
     longest = max(least, power_of_two_from(nest.depth))
     rows = WHOLE_DEPTH_BYTES if nest.whole else DEPTH_BYTES
-    if in_registers(nest, tiling._replace(depth=longest)) is not None:
-        rows = (*rows, RUN_DEPTH_BYTES)
+    if in_registers(nest, tiling._replace(depth=longest, groups=1)) is not None:
+        rows = (*rows, *RUN_DEPTH_BYTES)
     each = [power_of_two_up_to(max(1, row // nest.bytes // nest.together)) for row in rows]
     every = [PLAIN_DEPTH] if nest.plain and not nest.whole else [min(longest, max(least, one)) for one in each]
-    for depth in dict.fromkeys(every):
-        yield tiling._replace(depth=depth)
+    # lanes of a group load whole runs too
+    shortest = LANES * nest.computed.run if tiling.groups > 1 and nest.computed is not None else 0
+    for depth in dict.fromkeys(one for one in every if one >= shortest):
+        option = tiling._replace(depth=depth * tiling.groups)
+        ahead = bytes_ahead(nest, option)
+        if ahead > MOST_BYTES_OF_RUNS:
+            reason = f"a thread would ask for {ahead:.0f} bytes a turn before, and has room for {MOST_BYTES_OF_RUNS}"
+            search.refuse(option, reason)
+        elif option.depth <= longest or tiling.groups == 1:
+            yield option
 
 
 def stages(search: ThreadSearch, tiling: ThreadTiling) -> Iterator[ThreadTiling]:

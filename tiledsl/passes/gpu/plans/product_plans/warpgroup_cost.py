@@ -21,6 +21,7 @@ from tiledsl.ir.gpu.tensor_maps import LINE_BYTES
 from tiledsl.passes.gpu.layouts.select_wgmma import APART_COLUMNS
 from tiledsl.passes.gpu.plans.product_plans.footprint import rows_to_load, stage_bytes, stream_bytes, sums_bytes
 from tiledsl.passes.gpu.plans.product_plans.product_nest import ProductDot, ProductNest, Stream
+from tiledsl.passes.gpu.plans.product_plans.thread_cost import COMPUTED_BETWEEN_WAITS
 from tiledsl.passes.gpu.plans.product_plans.tile_counter import (
     ASKED_CLOCKS,
     FILL_SECONDS,
@@ -113,10 +114,6 @@ BROUGHT_AGAIN = 0.2
 """The same of what loops of products back to back read again because it did not stay in L2, beside what they hide:
 causal attention of 128 heads of 2048 x 128 took 246 us by 32 heads at a time, 268 by 64; of 64 heads of 4096 x 128 429
 by 8, 449 by 32."""
-COMPUTED_BETWEEN_WAITS = 1.6
-"""How many times as long instructions take that all wait for what was asked for before, and that all wait for then: two
-warps of a scheduler, of whose instructions most go to pipes of half the width. Weights of 4 bits and 256 rows: turns of
-128 x 224 took 3100 clocks on an H200, of 256 x 112 half as deep 1440, with one factor for both."""
 LONG_LOOP = 32
 """Turns of a loop after which blocks that began together are no more at the same place."""
 SHARED_SHARE = 0.9
