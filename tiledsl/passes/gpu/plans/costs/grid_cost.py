@@ -687,9 +687,9 @@ class GridCost:
     def _arithmetic_clocks(self) -> float:
         """Of one multiprocessor: f64 has pipes of its own, but takes turns of the same schedulers."""
         issued = (self.work.arithmetic + self.work.doubles) / self.speeds.instructions
-        if self._loaded_by_turns:  # few warps, each of which waits for what it computed last
+        if self.nest.loops and not self.grid.roles:  # few warps, each of which waits for what it computed last
             warps = self._at_once * self.grid.threads_of_tile / WARP
-            issued *= COMPUTED_BETWEEN_WAITS / min(1.0, warps / ENOUGH_WARPS)
+            issued *= (COMPUTED_BETWEEN_WAITS if self._loaded_by_turns else 1.0) / min(1.0, warps / ENOUGH_WARPS)
         return max(issued, self.work.doubles / self.speeds.doubles)
 
     def _width(self, access: Access) -> float:
