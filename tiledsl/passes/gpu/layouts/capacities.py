@@ -10,8 +10,10 @@ import math
 from collections.abc import Mapping
 
 from tiledsl.ir.core import Function
+from tiledsl.ir.dtypes import DType
 from tiledsl.ir.symbolic import Dim, evaluate, symbols_of
 from tiledsl.ir.tile_ops import Dot, For, Grid, Load, Range, Reduce, Scan, Sort, Store, While
+from tiledsl.ir.types import Shape
 from tiledsl.passes.analysis.sizes import blocks_in
 from tiledsl.passes.analysis.slid_axes import slid_axes
 from tiledsl.passes.gpu.layouts.access_layouts import SHORT_RUN
@@ -27,6 +29,8 @@ MOST_SHARED_OUT = 128
 """Elements of an axis that is padded so that threads can share it out."""
 WIDEST = 16
 """Bytes that a thread accesses at most."""
+LARGE_PART = 2
+"""Tiles of so small a part of the largest one, or more, are shared out too."""
 
 
 def rounded(size: int) -> int:
@@ -100,7 +104,12 @@ class Capacities:
         tiles += [(op.value.shape, op.value.dtype) for op in grid.walk() if isinstance(op, Store)]
         if not tiles:
             return
-        shape, dtype = max(tiles, key=lambda tile: math.prod(self.shape(tile[0])))
+        largest = max(math.prod(self.shape(shape)) for shape, _ in tiles)
+        for shape, dtype in dict.fromkeys(tiles):
+            if LARGE_PART * math.prod(self.shape(shape)) >= largest:
+                self._share_out_tile(grid, shape, dtype, threads)
+
+    def _share_out_tile(self, grid: Grid, shape: Shape, dtype: DType, threads: int) -> None:
         known = {dim for dim in shape if isinstance(dim, int) and 2 < dim <= MOST_SHARED_OUT}
         loops = any(isinstance(op, (Range, For, While)) for op in grid.walk())
         parts = threads * (1 if loops else max(1, WIDEST // dtype.bytes))
