@@ -45,6 +45,10 @@ func @gpu(%x: tensor<bf16, [M, 16], unit=1>, %y: tensor<bf16, [16, N]>, %r: tens
   }
   gpu.launch([%M]) {blocks = [64], threads = 64, cluster = 2} body(%first: i64) {
     %count = gpu.arange() {layout = replicate(4) * spatial(16) * replicate(2) * local(4)} : tile<i64, [64], register, replicate(4) * spatial(16) * replicate(2) * local(4)>
+    %left = tile.broadcast(%fill) {shape = [16, 64]} : tile<bf16, [16, 64], register, spatial(1, 4) * local(1, 2) * local(2, 1) * spatial(8, 4) * local(1, 2)>
+    %right = tile.broadcast(%fill) {shape = [64, 8]} : tile<bf16, [64, 8], register, spatial(4, 8) * local(2, 1) * spatial(4, 1) * local(2, 1)>
+    %parts = tile.broadcast(%s) {shape = [64, 8]} : tile<f32, [64, 8], register, spatial(4, 1) * local(2, 1) * spatial(8, 4) * local(1, 2)>
+    %grouped = gpu.mma(%left, %right, %parts) {instruction = m16n8k16_bf16_f32, groups = 4} : tile<f32, [64, 8], register, spatial(4, 1) * local(2, 1) * spatial(8, 4) * local(1, 2)>
     %scratch = gpu.buffer() {shape = [64], dtype = u8, layout = rows(0)} : tile<u8, [64], shared, rows(0)>
     %small = tile.cast(%count) {dtype = i32} : tile<i32, [64], register, replicate(4) * spatial(16) * replicate(2) * local(4)>
     %table = gpu.buffer() {shape = [64], dtype = i32, layout = rows(0)} : tile<i32, [64], shared, rows(0)>

@@ -139,7 +139,7 @@ _FUNCTIONS = [
         "nonzero argwhere unique masked_select",
         "keep the shape, and choose by `tile.where`: shapes never depend on data",
     ),
-    ("sort argsort", "write `ops.sort(x)` in a formula"),
+    ("argsort", "write `ops.argsort(x)` in a formula"),
     ("topk", "write `ops.top_k(x, k)` in a formula"),
     ("bincount histogram", "write `tile.atomic_add(counts[x[n]], 1)`"),
     ("searchsorted", "write `tile.sum(edges <= x[:, None], axis=1)`"),

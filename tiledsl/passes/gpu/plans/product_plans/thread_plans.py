@@ -29,6 +29,7 @@ from tiledsl.passes.gpu.plans.product_plans.back_to_back_threads import BackToBa
 from tiledsl.passes.gpu.plans.product_plans.held_rows import whole_rows_held
 from tiledsl.passes.gpu.plans.product_plans.thread_cost import (
     FRAGMENT,
+    WORD_BYTES,
     ComputedOperand,
     ThreadNest,
     ThreadTiling,
@@ -289,9 +290,14 @@ def read_thread_nest(
         planes=ops.PLANES if dot.precision == "planes" else 1,
         split=dot.precision == "split",
         computed=_computed_operand(dot, machine) if len(grid.dots) == 1 and beside == together == 1 else None,
-        alone=len(grid.dots) == 1 and not whole and not instruction.is_fma and may_be_grouped(dot, machine),
+        alone=len(grid.dots) == 1 and column in named and not instruction.is_fma and _may_be_grouped(dot, machine),
         made_of=(_made_of(dot, dot.a, size_of), _made_of(dot, dot.b, size_of)),
     )
+
+
+def _may_be_grouped(dot: ops.Dot, machine: GpuMachine) -> bool:
+    """Whether groups of warps may share a product's loop; sums in f64 would meet in banks."""
+    return dot.dtype.bytes <= WORD_BYTES and may_be_grouped(dot, machine)
 
 
 def _computed_operand(dot: ops.Dot, machine: GpuMachine) -> ComputedOperand | None:
