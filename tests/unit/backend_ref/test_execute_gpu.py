@@ -17,8 +17,8 @@ from tiledsl.ir.tile_ops import Empty, Yield
 F32 = npt.NDArray[np.float32]
 NOT_IN_GPU_FORM = {
     "tile.grid", "tile.range", "tile.arange", "tile.index", "tile.start", "tile.extent", "tile.shift", "tile.load",
-    "tile.store", "tile.atomic", "tile.extract", "tile.dot", "tile.reduce", "tile.scan", "tile.sort", "tile.stack", "tile.yield",
-    "tile.return",
+    "tile.store", "tile.atomic", "tile.extract", "tile.dot", "tile.reduce", "tile.scan", "tile.sort", "tile.stack",
+    "tile.yield", "tile.return",
 }  # fmt: skip
 
 
