@@ -67,7 +67,7 @@ def test_in_one_kernel(n: int) -> None:
     _, tables = _kernels(n, -1.0)
     re, im = normal(5, n), normal(5, n, seed=1)
     number = re.astype(F64) + 1j * im
-    close = {"atol": 4e-6 * math.sqrt(n), "rtol": 1e-5}
+    close: dict[str, Any] = {"atol": 4e-6 * math.sqrt(n), "rtol": 1e-5}
     wanted = np.fft.fft(number)
     for run in (fourier._rows_of_complex.emulate, fourier._rows_of_complex):
         found: Any = run(re, im, *tables, 1.0)

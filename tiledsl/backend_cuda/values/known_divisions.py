@@ -40,13 +40,13 @@ def _integers(value: Value) -> DType | None:
 @lru_cache(maxsize=256)
 def rounds_as_division(dtype: DType, number: float) -> bool:
     """Whether all integers of a type, divided so by a number, are what a division gives."""
-    by = np.float32(number)
+    by: Any = np.float32(number)
     if not 2.0**-60 < abs(float(by)) < 2.0**60:
         return False
     low = 0 if dtype.name.startswith("u") else -(1 << dtype.bits - 1)
-    all_of = np.arange(low, low + (1 << dtype.bits), dtype=np.float64)
+    all_of: Any = np.arange(low, low + (1 << dtype.bits), dtype=np.float64)
     inverse = np.float64(np.float32(1) / by)
     first = (all_of * inverse).astype(np.float32).astype(np.float64)
     rest = (first * np.float64(by) - all_of).astype(np.float32).astype(np.float64)
-    found = (first - rest * inverse).astype(np.float32)
+    found: Any = (first - rest * inverse).astype(np.float32)
     return bool(np.array_equal(found, all_of.astype(np.float32) / by))

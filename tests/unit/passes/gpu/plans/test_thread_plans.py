@@ -96,7 +96,8 @@ def test_groups_of_warps_where_blocks_are_few() -> None:
 
 def test_what_is_computed_is_asked_for_a_turn_before() -> None:
     """64 columns of a warp, 128 deep, would be more than its threads have room for."""
-    nest, search = ThreadNest(16, 14336, 4096, alone=True, computed=NIBBLES), []
+    nest = ThreadNest(16, 14336, 4096, alone=True, computed=NIBBLES)
+    search: list[Refusal] = []
     assert bytes_ahead(nest, tiling(16, 64, 128, (1, 2), 2)) == pytest.approx(66, abs=1)
     assert bytes_ahead(nest, tiling(16, 64, 256, (1, 2), 2)._replace(groups=2)) == pytest.approx(66, abs=1)
     found = ThreadSearch(nest, HOPPER, search).tilings()

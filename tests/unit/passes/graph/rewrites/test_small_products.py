@@ -24,10 +24,13 @@ SMALL: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "points": (lambda m, p: tile.einsum("b i j, b n j -> b n i", m, p) * 2, ((2, 4, 3), (2, 9, 3))),
     "heads mixed": (
         lambda s, w: (
-            tile.reshape(
-                tile.reshape((s * 2).transpose((0, 2, 3, 1)), (1, s.shape[0] * 30, s.shape[1])) @ w,
-                (s.shape[0], 5, 6, w.shape[2]),
-            ).transpose((0, 3, 1, 2))
+            tile.transpose(
+                tile.reshape(
+                    tile.reshape(tile.transpose(s * 2, (0, 2, 3, 1)), (1, s.shape[0] * 30, s.shape[1])) @ w,
+                    (s.shape[0], 5, 6, w.shape[2]),
+                ),
+                (0, 3, 1, 2),
+            )
             + 1
         ),
         ((2, 4, 5, 6), (1, 4, 3)),
@@ -50,8 +53,8 @@ def test_rows_stay_apart_that_strides_cannot_tell_as_one() -> None:
     """Scores of heads, which are mixed, and what is made of them: nothing is copied in another order."""
 
     def mixed(s: Any, w: Any) -> Any:
-        rows = tile.reshape((s * 2).transpose((0, 2, 3, 1)), (1, 8 * 512 * 512, 8))
-        return tile.reshape((rows @ w).to(tile.f16), (8, 512, 512, 8)).transpose((0, 3, 1, 2)) + 1
+        rows = tile.reshape(tile.transpose(s * 2, (0, 2, 3, 1)), (1, 8 * 512 * 512, 8))
+        return tile.transpose(tile.reshape((rows @ w).to(tile.f16), (8, 512, 512, 8)), (0, 3, 1, 2)) + 1
 
     specs = (tile.spec((8, 8, 512, 512), tile.f16), tile.spec((1, 8, 8), tile.f16))
     audit = tiledsl.fuse(tiledsl.trace(mixed, *specs)).audit("sm_90")
