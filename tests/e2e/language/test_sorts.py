@@ -41,14 +41,22 @@ def parts(x: tile.Tensor) -> Any:
     return y
 
 
+def in_rows(x: Any) -> Any:
+    return np.sort(x, axis=1)
+
+
+def in_columns(x: Any) -> Any:
+    return np.sort(x + 1, axis=0) - 1
+
+
 def in_parts(x: Any) -> Any:
     cuts = range(PARTS, x.shape[1], PARTS)
     return np.concatenate([np.sort(part, axis=1) for part in np.split(x, list(cuts), axis=1)], axis=1)
 
 
 KERNELS: dict[str, tuple[Any, Any]] = {
-    "rows": (rows, lambda x: np.sort(x, axis=1)),
-    "columns": (columns, lambda x: np.sort(x + 1, axis=0) - 1),
+    "rows": (rows, in_rows),
+    "columns": (columns, in_columns),
     "parts": (parts, in_parts),
 }
 

@@ -172,7 +172,8 @@ def test_each_group_has_sums_of_its_own(kernel: Any) -> None:
 
 def test_integers() -> None:
     """To the bit."""
-    left, right = arrays_of(product, 16, 32, 384, np.int8)
+    arrays: Any = arrays_of(product, 16, 32, 384, np.int8)
+    left, right = arrays
 
     @tile.kernel
     def exact(x: Any, y: Any) -> Any:
@@ -188,7 +189,8 @@ def test_integers() -> None:
     module = module_in_groups(exact, [left, right], 4)
     assert grouped(module) == {4}
     (got,) = run_as_launched(module.entry, [left, right])
-    assert np.array_equal(got, left.astype(np.int32) @ right.astype(np.int32).T)
+    wanted: Any = left.astype(np.int32) @ right.astype(np.int32).T
+    assert np.array_equal(got, wanted)
 
 
 def test_sums_that_a_turn_changes_stay_whole() -> None:

@@ -43,8 +43,8 @@ def whole_stack(x: tile.Tensor) -> Any:
 
 @pytest.mark.parametrize("rows", [1, 7, 33])
 def test_parts_that_others_made(rows: int) -> None:
-    x = np.random.default_rng(0).standard_normal((rows, 32)).astype(np.float32)
-    wanted = 2 * x.reshape(rows, 4, 8).transpose(0, 2, 1) + 1
+    x: Any = np.random.default_rng(0).standard_normal((rows, 32)).astype(np.float32)
+    wanted: Any = 2 * x.reshape(rows, 4, 8).transpose(0, 2, 1) + 1
     for run in (turned_pairs, turned_pairs.emulate):
         found: Any = run(x)
         assert np.array_equal(found, wanted)
