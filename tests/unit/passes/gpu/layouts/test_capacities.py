@@ -58,3 +58,21 @@ def test_they_hold_what_they_should() -> None:
     (expected,) = execute_graph(graph.module.entry, arrays, graph.module)
     actual = emulate_graph(graph, arrays, {}, None, Request(arch="sm_90")).result
     assert_close(np.asarray(actual), expected, terms=9 * 16)
+
+
+@tile.kernel
+def two_parts(x: tile.Tensor) -> Any:
+    """Rows of 65 in two parts, of 25 and of 40 elements."""
+    M, _ = x.shape
+    y, z = tile.empty((M, 25), tile.f32), tile.empty((M, 40), tile.f32)
+    for m in tile.grid(M):
+        y[m, 0:25] = tile.load(x[m, 0:25]) * 2.0
+        z[m, 0:40] = tile.load(x[m, 25:65]) * 3.0
+    return y, z
+
+
+def test_all_large_tiles_are_shared_out() -> None:
+    """25 elements have room for 32, as 40 have for 64: else four lanes would have seven each."""
+    text = two_parts.compile(tile.spec((999, 65), tile.f32), arch="sm_90").ir("gpu")
+    rooms = {int(found) for found in re.findall(r"shape = \[\d+, (\d+)\]", text)}
+    assert {32, 64} <= rooms, text
