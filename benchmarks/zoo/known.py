@@ -25,6 +25,7 @@ KNOWN: dict[str, str] = {
     "i4 in groups, 1 row": _UNPACKED,
     "i4 in groups, 16 rows": _UNPACKED,
     "u4 in groups, zero points, 1 row": _UNPACKED,
+    "u4 in groups, zero points": _UNPACKED,
     "u4 in groups, zero points, 16 rows": _UNPACKED,
     # folds and norms
     "softmax, long rows": "rows longer than a block takes are read twice, by two kernels",
