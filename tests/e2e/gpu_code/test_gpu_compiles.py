@@ -35,6 +35,7 @@ WITH_LOCAL_MEMORY = {
     "sin of int32": TRIGONOMETRY,
     "cos of float64": TRIGONOMETRY,
     "cos of int32": TRIGONOMETRY,
+    "tf32 product of 100x127x129": "on sm_80 two registers of what odd rows are loaded by are put aside: 8 bytes",
     "RMS norm of rows of 131072 bf16": "without clusters (sm_80) a row is larger than the registers of a block",
     "extremes of float16": "rows of odd length are shared by few threads, which hold an index beside each element",
     "running sums of 64x130": "sums of columns, rows and all of a tile live at once",
