@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.layouts.fold_plans import FoldPlan, Piece, partial_bytes, plan_fold
 from tiledsl.ir.layouts.layout import WARP, Digit, RegisterLayout
+from tiledsl.support.powers_of_two import power_of_two_in
 
 MOST_POSITIONS = 64
 """Partial results of a row that each thread goes through, before it would rather have moved the tile."""
@@ -93,6 +94,19 @@ def plan_scan(layout: RegisterLayout, axis: int, threads_per_block: int) -> Scan
             return None
         factor *= digit.size
     return ScanPlan(fold, _distances(rows), _distances(_in_order(chunks)), _distances(_in_order(run)))
+
+
+def runs_layout(shape: Sequence[int], axis: int, along: int, left: int, blocks: int = 1) -> RegisterLayout:
+    """`along` threads with a run of the axis each, `left` others along the other axes, all of it in so many copies."""
+    threads: list[Digit] = [Digit(along, axis, shape[axis] // along)]
+    slots: list[Digit] = [Digit(shape[axis] // along, axis, 1)]
+    for other in range(len(shape)):
+        if other != axis:
+            part = min(power_of_two_in(shape[other]), power_of_two_in(left))
+            left //= part
+            threads.insert(0, Digit(part, other, 1))
+            slots.insert(0, Digit(shape[other] // part, other, part))
+    return RegisterLayout(shape, [Digit(left * blocks, None, 0), *threads], slots)
 
 
 def suits_scan(layout: RegisterLayout, axis: int, threads_per_block: int) -> bool:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.layouts.fold_plans import partial_bytes
-from tiledsl.ir.layouts.layout import WARP, Digit, RegisterLayout
-from tiledsl.ir.layouts.scan_plans import plan_scan
+from tiledsl.ir.layouts.layout import WARP, RegisterLayout
+from tiledsl.ir.layouts.scan_plans import plan_scan, runs_layout
 from tiledsl.support.powers_of_two import power_of_two_in
 
 RUN_BYTES = 128
@@ -55,16 +55,7 @@ def sort_layout(shape: Sequence[int], axis: int, threads: int, blocks: int, elem
     """Threads of a block, of `blocks` copies, along the axis with a run each, the others along the other axes; what is
     left along the axis too."""
     along = row_threads(shape, axis, threads, element_bytes)
-    left = threads // along
-    lanes: list[Digit] = [Digit(along, axis, shape[axis] // along)]
-    slots: list[Digit] = [Digit(shape[axis] // along, axis, 1)]
-    for other in range(len(shape)):
-        if other != axis:
-            part = min(power_of_two_in(shape[other]), left)
-            left //= part
-            lanes.insert(0, Digit(part, other, 1))
-            slots.insert(0, Digit(shape[other] // part, other, part))
-    return RegisterLayout(shape, [Digit(left * blocks, None, 0), *lanes], slots)
+    return runs_layout(shape, axis, along, threads // along, blocks)
 
 
 def row_threads(shape: Sequence[int], axis: int, threads: int, element_bytes: int) -> int:

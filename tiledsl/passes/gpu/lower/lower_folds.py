@@ -16,8 +16,8 @@ from tiledsl.ir.fold_identities import fold_identity, most
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.layouts.buffer_layout import SharedLayout
 from tiledsl.ir.layouts.fold_plans import fold_scratch_bytes
-from tiledsl.ir.layouts.layout import Digit, RegisterLayout
-from tiledsl.ir.layouts.scan_plans import plan_scan, suits_scan
+from tiledsl.ir.layouts.layout import RegisterLayout
+from tiledsl.ir.layouts.scan_plans import plan_scan, runs_layout, suits_scan
 from tiledsl.ir.layouts.sort_plans import plan_sort, sort_layout
 from tiledsl.ir.types import scalar
 from tiledsl.passes.gpu.lower.lowering import Lowering
@@ -88,16 +88,7 @@ def lower_sort(state: Lowering, op: ops.Sort) -> None:
 def scan_layout(state: Lowering, shape: Sequence[int], axis: int) -> RegisterLayout:
     """Slots innermost, then lanes, then warps along the axis; what is left of the threads along the others."""
     along = min(power_of_two_in(shape[axis]), power_of_two_in(state.grid.threads))
-    left = state.threads // along
-    threads: list[Digit] = [Digit(along, axis, shape[axis] // along)]
-    slots: list[Digit] = [Digit(shape[axis] // along, axis, 1)]
-    for other in range(len(shape)):
-        if other != axis:
-            part = min(power_of_two_in(shape[other]), power_of_two_in(left))
-            left //= part
-            threads.insert(0, Digit(part, other, 1))
-            slots.insert(0, Digit(shape[other] // part, other, part))
-    return RegisterLayout(shape, [Digit(left, None, 0), *threads], slots)
+    return runs_layout(shape, axis, along, state.threads // along)
 
 
 def fold_scratch(
