@@ -333,9 +333,7 @@ def _read_elements(
         if inside:
             text = f"{frame.use(function + '_if')}({name}, {address}, {inside}, {filling});"
         frame.line(text)
-        for i in range(count):
-            element = from_bits(f"{name}[{i // 4}] >> {i % 4 * 8}", dtype, frame.preamble)
-            frame.line(f"{target.name}[{plus(slot, i)}] = {element};")
+        take_bools(frame, target, slot, count, name)
         return
     if width == _PAIR_BITS and dtype.bits < width:
         _read_pair(frame, verb, target, slot, address, inside, fill)
@@ -489,6 +487,14 @@ def _write(frame: KernelFrame, value: Registers, slot: str, count: int, address:
         return
     source = value.pointer(slot)
     _call_write(frame, f"store_{vector_name(value.element_type, count // per)}", address, source, inside)
+
+
+def take_bools(frame: KernelFrame, target: Registers, slot: str, count: int, words: str) -> None:
+    """Puts the bytes of words into bools from a slot on."""
+    for i in range(count):
+        word, byte = divmod(i, BOOLS_OF_WORD)
+        element = from_bits(f"{words}[{word}] >> {byte * 8}", target.dtype, frame.preamble)
+        frame.line(f"{target.name}[{plus(slot, i)}] = {element};")
 
 
 def words_of_bools(frame: KernelFrame, value: Registers, slot: str, count: int) -> str:

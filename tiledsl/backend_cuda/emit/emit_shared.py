@@ -16,6 +16,7 @@ from tiledsl.backend_cuda.emit.emit_access import (
     plus,
     raw_bits,
     set_bits,
+    take_bools,
     words_of_bools,
 )
 from tiledsl.backend_cuda.emit.emit_elementwise import as_registers
@@ -211,9 +212,7 @@ def _read_bools(frame: KernelFrame, target: Registers, slot: str, count: int, po
     frame.line(f"unsigned {name}[{count // BOOLS_OF_WORD}];")
     function = frame.use(f"read_shared_{vector_name('unsigned', count // BOOLS_OF_WORD)}")
     frame.line(f"{function}({name}, {pointer});")
-    for i in range(count):
-        element = f"({name}[{i // BOOLS_OF_WORD}] & {0xFF << i % BOOLS_OF_WORD * 8:#x}u) != 0"
-        frame.line(f"{target.name}[{plus(slot, i)}] = {element};")
+    take_bools(frame, target, slot, count, name)
 
 
 def emit_write(frame: KernelFrame, op: gpu.Write) -> None:
